@@ -5,17 +5,49 @@
  *
  * With a young generation of this size (MiB), commands that read the whole log spend less time on garbage collection.
  */
+import fs from "node:fs";
+import path from "node:path";
+import { completeWords, formatCompletionScript } from "../shared/command-line/completion.ts";
+import { EXIT_CODE } from "../shared/command-line/failure.ts";
+import { type CommandLineTexts, runProgram } from "../shared/command-line/program.ts";
+import { runInProcess } from "../shared/command-line/terminal.ts";
+import { loaders } from "./command-lines.ts";
 
-/** Loads only the code of the chosen command line, because loading takes most of the time of a short command. */
-const commandLines = {
-  audit: () => import("../command/audit/cli/main.ts"),
-  projection: () => import("../projection/cli/main.ts"),
-};
+/** Texts of all command lines, which the build writes. Without them, each start loads the code of its command line. */
+type Index = Record<keyof typeof loaders, CommandLineTexts>;
 
-const [, , name = ""] = process.argv;
-if (name === "audit" || name === "projection") {
-  process.argv.splice(2, 1);
-  await commandLines[name]();
-} else {
-  await import("../command/cli/main.ts");
+function readJson<Content>(...file: string[]): Content | undefined {
+  const name = path.join(import.meta.dirname, ...file);
+  return fs.existsSync(name) ? JSON.parse(fs.readFileSync(name, "utf8")) : undefined;
 }
+
+const index = readJson<Index>("command-lines.json");
+
+async function getTexts(name: keyof typeof loaders): Promise<CommandLineTexts> {
+  if (index) return index[name];
+  const { describeCommandLine } = await import("../shared/command-line/command-line.ts");
+  return describeCommandLine(await loaders[name]());
+}
+
+await runInProcess(async (args, terminal) => {
+  const [first = "", ...others] = args;
+  if (first === "--version" || first === "-V") {
+    // The compiled executable is one folder deeper than its source.
+    const manifest = readJson<{ version: string }>("../package.json") ?? readJson("../../package.json");
+    await terminal.writeOutput(`clinic ${manifest?.version}`);
+    return EXIT_CODE.done;
+  }
+  if (first === "complete") {
+    const texts = await Promise.all((["clinic", "audit", "projection"] as const).map(getTexts));
+    for (const candidate of completeWords(texts, others)) await terminal.writeOutput(candidate);
+    return EXIT_CODE.done;
+  }
+  if (first === "completion") {
+    const script = formatCompletionScript(others[0]);
+    if (script) await terminal.writeOutput(script);
+    else await terminal.writeError("clinic: the shell must be bash, zsh or fish");
+    return script ? EXIT_CODE.done : EXIT_CODE.badInput;
+  }
+  const name = first === "audit" || first === "projection" ? first : "clinic";
+  return runProgram(await getTexts(name), loaders[name], name === "clinic" ? args : others, terminal);
+});

@@ -11,8 +11,7 @@ import { parseJsonBody, parseOptionalJsonBody } from "../shared/http/request-bod
 import { limitResponseTime } from "../shared/http/response-timeout.ts";
 import { createRouter } from "../shared/http/router.ts";
 import { createAuthentication } from "../shared/partner-api/authenticate.ts";
-import type { EndpointWriteId } from "../shared/partner-api/endpoint-writes.ts";
-import { partnerOperations, toApplicationOperationId } from "../shared/partner-api/operations.ts";
+import type { PartnerOperation } from "../shared/partner-api/operations.ts";
 import {
   countRefusals,
   limitAddress,
@@ -22,17 +21,18 @@ import {
 } from "../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../shared/partner-api/router.ts";
 import { type PartnerWriteId, partnerWrites } from "../shared/partner-api/writes.ts";
-import { limitAddressConcurrency } from "../shared/rate-limit/concurrency.ts";
 import type { RateLimiter } from "../shared/rate-limit/limiter.ts";
+import { limitAddressConcurrency } from "../shared/rate-limit/middleware.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
 import type { DeprecatedPath } from "../shared/runtime/setting-schemas.ts";
 import { WEBHOOK_KEYS_PATH, type WebhookKeySet } from "../shared/webhooks/asymmetric-signature.ts";
 import type { Decide } from "./handling/aggregate-cache.ts";
-import type { AwaitOutbox } from "./handling/outbox.ts";
 import type { LinkCodes } from "./operations/link-codes.ts";
+import type { FindReplayableDelivery } from "./operations/replay-operations.ts";
 import { endAnimalLink, linkAnimal, withdrawSandboxLink } from "./partner-api/animal-links.ts";
 import { authorize } from "./partner-api/authorize.ts";
 import { createAppointment } from "./partner-api/create-appointment.ts";
+import type { DisableFailingEndpoint } from "./partner-api/disable-failing-endpoint.ts";
 import { mapDomainErrors } from "./partner-api/errors.ts";
 import { exchangeToken } from "./partner-api/exchange-token.ts";
 import { exposeLogPosition, type WaitForReadModels } from "./partner-api/expose-log-position.ts";
@@ -40,6 +40,7 @@ import { requireActiveClinic } from "./partner-api/request-context.ts";
 import { changeOwnAccess, resetOwnSandbox } from "./partner-api/sandbox.ts";
 import { changeSandboxAppointmentStatus, rescheduleSandboxAppointment } from "./partner-api/sandbox-appointments.ts";
 import { getServerMetadataPath, KEYS_PATH, publishKeys, publishServerMetadata } from "./partner-api/server-metadata.ts";
+import type { SlotSearch } from "./partner-api/slot-search.ts";
 import { applyFormStatuses, parseTokenBody } from "./partner-api/token-request.ts";
 import type { TokenSigner } from "./partner-api/token-signer.ts";
 import {
@@ -61,7 +62,9 @@ export interface CommandAppOptions {
   checkReadiness: Readiness;
   limiter: RateLimiter;
   waitForReadModels: WaitForReadModels;
-  awaitOutbox: AwaitOutbox;
+  disableFailingEndpoint: DisableFailingEndpoint;
+  findReplayableDelivery: FindReplayableDelivery;
+  slotSearch: SlotSearch;
   tokenSigner: TokenSigner;
   /** `iss` claim of access tokens: the public origin of the partner API. */
   tokenIssuer: string;
@@ -95,7 +98,7 @@ export const DEFAULT_RESPONSE_TIMEOUT_MS = 25_000;
  */
 export function createCommandApp(options: CommandAppOptions): Koa<RequestState> {
   const { limiter } = options;
-  const app = createApp(options);
+  const app = createApp({ ...options, hasReference: true });
   app.use(createWellKnownRouter(options).routes());
   app.use(limitResponseTime(options.responseTimeoutMs ?? DEFAULT_RESPONSE_TIMEOUT_MS, "event_log_unavailable"));
   app.use(countRefusals(limiter));
@@ -120,76 +123,49 @@ function createWriteRouter(options: CommandAppOptions) {
   const verify = cacheVerifiedTokens(createTokenVerifier(createLocalJWKSet(tokenSigner.jwks), options.tokenIssuer));
   const { authenticate } = createAuthentication({ verify, limiter, brand });
 
-  /** Returns the middlewares of an operation that needs an access token, in the order in which they run. */
-  const defineOperation =
-    (operationId: Exclude<PartnerWriteId, "exchangeToken">, checks: Koa.Middleware[], handler: Koa.Middleware) =>
-    (environment: Environment): Koa.Middleware[] => [
-      authenticate(partnerOperations[operationId], environment),
-      authorize(partnerOperations[operationId], decide, brand),
+  const requireActive = requireActiveClinic(decide);
+  const parseBody = parseJsonBody();
+  /** Checks and handler of each operation that needs an access token. */
+  const handlers: Record<Exclude<PartnerWriteId, "exchangeToken">, [...checks: Koa.Middleware[], Koa.Middleware]> = {
+    // The handler requires an active clinic and parses the body; see `createBodyDecider`.
+    createPartnerAppointment: [createAppointment(options)],
+    changeSandboxAppointmentStatus: [requireActive, parseBody, changeSandboxAppointmentStatus(options)],
+    rescheduleSandboxAppointment: [requireActive, parseBody, rescheduleSandboxAppointment(options)],
+    linkAnimal: [requireActive, parseBody, limitWrongCodes(limiter), linkAnimal(options)],
+    endAnimalLink: [endAnimalLink(options)],
+    withdrawSandboxLink: [parseBody, withdrawSandboxLink(options)],
+    changeSandboxAccess: [requireActive, parseBody, changeOwnAccess(options)],
+    resetSandbox: [limitResets(limiter), resetOwnSandbox(options)],
+    createWebhookEndpoint: [requireActive, parseBody, createWebhookEndpoint(options)],
+    updateWebhookEndpoint: [updateWebhookEndpoint(options)],
+    disableWebhookEndpoint: [disableWebhookEndpoint(options)],
+    enableWebhookEndpoint: [requireActive, parseOptionalJsonBody(), enableWebhookEndpoint(options)],
+    revokeWebhookEndpoint: [revokeWebhookEndpoint(options)],
+    rotateWebhookSecret: [rotateWebhookSecret(options)],
+    testWebhookEndpoint: [testWebhookEndpoint(options)],
+    replayWebhookDelivery: [requireActive, replayWebhookDelivery(options)],
+    replayWebhookDeliveries: [requireActive, parseBody, replayWebhookDeliveries(options)],
+  };
+  const routes = Object.entries(handlers).map(([id, middlewares]) => [
+    id,
+    (operation: PartnerOperation, environment: Environment): Koa.Middleware[] => [
+      authenticate(operation, environment) as Koa.Middleware,
+      authorize(operation, decide) as Koa.Middleware,
       limitCaller(limiter),
       exposeLogPosition(brand, waitForReadModels),
-      ...checks,
-      mapDomainErrors(partnerWrites[operationId].refusals),
-      handler,
-    ];
-
-  const requireActive = requireActiveClinic(decide);
-  /** Checks and handler of each operation. Application and clinics have the same operations. */
-  const endpointWrites: Record<EndpointWriteId, [checks: Koa.Middleware[], handler: Koa.Middleware]> = {
-    createWebhookEndpoint: [[requireActive, parseJsonBody()], createWebhookEndpoint(options)],
-    // If the request names a clinic, the handler requires an active clinic and parses the body.
-    updateWebhookEndpoint: [[], updateWebhookEndpoint(options)],
-    disableWebhookEndpoint: [[], disableWebhookEndpoint(options)],
-    enableWebhookEndpoint: [[requireActive, parseOptionalJsonBody()], enableWebhookEndpoint(options)],
-    revokeWebhookEndpoint: [[], revokeWebhookEndpoint(options)],
-    rotateWebhookSecret: [[], rotateWebhookSecret(options)],
-    testWebhookEndpoint: [[], testWebhookEndpoint(options)],
-    replayWebhookDelivery: [[requireActive], replayWebhookDelivery(options)],
-    replayWebhookDeliveries: [[requireActive, parseJsonBody()], replayWebhookDeliveries(options)],
-  };
-
+      ...middlewares.slice(0, -1),
+      mapDomainErrors(partnerWrites[id as keyof typeof handlers].refusals),
+      ...middlewares.slice(-1),
+    ],
+  ]);
   return createPartnerRouter({
-    exchangeToken: (environment) => [
+    exchangeToken: (_, environment) => [
       limitAddress(limiter),
       exposeLogPosition(brand, waitForReadModels),
       applyFormStatuses(),
       parseTokenBody(),
       exchangeToken(options, environment),
     ],
-    // The handler requires an active clinic and parses the body; see `createBodyDecider`.
-    createPartnerAppointment: defineOperation("createPartnerAppointment", [], createAppointment(options)),
-    changeSandboxAppointmentStatus: defineOperation(
-      "changeSandboxAppointmentStatus",
-      [requireActive, parseJsonBody()],
-      changeSandboxAppointmentStatus(options),
-    ),
-    rescheduleSandboxAppointment: defineOperation(
-      "rescheduleSandboxAppointment",
-      [requireActive, parseJsonBody()],
-      rescheduleSandboxAppointment(options),
-    ),
-    linkAnimal: defineOperation(
-      "linkAnimal",
-      [requireActive, parseJsonBody(), limitWrongCodes(limiter)],
-      linkAnimal(options),
-    ),
-    endAnimalLink: defineOperation("endAnimalLink", [], endAnimalLink(options)),
-    withdrawSandboxLink: defineOperation("withdrawSandboxLink", [parseJsonBody()], withdrawSandboxLink(options)),
-    changeSandboxAccess: defineOperation(
-      "changeSandboxAccess",
-      [requireActive, parseJsonBody()],
-      changeOwnAccess(options),
-    ),
-    resetSandbox: defineOperation("resetSandbox", [limitResets(limiter)], resetOwnSandbox(options)),
-    ...Object.fromEntries(
-      Object.entries(endpointWrites).flatMap(([id, [checks, handler]]) => {
-        const applicationId = toApplicationOperationId(id as EndpointWriteId);
-        const applicationChecks = id === "updateWebhookEndpoint" ? [parseJsonBody()] : checks;
-        return [
-          [id, defineOperation(id as EndpointWriteId, checks, handler)],
-          [applicationId, defineOperation(applicationId, applicationChecks, handler)],
-        ];
-      }),
-    ),
+    ...Object.fromEntries(routes),
   });
 }

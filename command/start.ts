@@ -1,8 +1,9 @@
+import { createKeyedHash } from "../shared/auth/keyed-hash.ts";
 import { createSecretBox } from "../shared/auth/secret-box.ts";
 import { connectEventStore, requireEventStore } from "../shared/eventstore/connect.ts";
 import { createEventLog } from "../shared/eventstore/log.ts";
 import { createEventStoreReadinessCheck } from "../shared/http/health.ts";
-import { serve } from "../shared/http/listen.ts";
+import { type HttpServer, listen, serve } from "../shared/http/listen.ts";
 import { createEventLogMeter } from "../shared/metrics/event-log-metrics.ts";
 import {
   createMissingKeyReporter,
@@ -14,21 +15,26 @@ import { createDataKeys } from "../shared/personal-data/create-data-keys.ts";
 import { createPool, openConnections } from "../shared/postgres/pool.ts";
 import { createPositionWatch, listenForPositions, readPosition } from "../shared/postgres/read-model-position.ts";
 import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
-import { readConfig } from "../shared/runtime/config.ts";
+import { type Config, readConfig } from "../shared/runtime/config.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
 import { startTracing, TRACING_SETTING_NAMES } from "../shared/tracing/start-tracing.ts";
 import { exportWebhookKeys } from "../shared/webhooks/asymmetric-signature.ts";
 import { createCommandApp } from "./app.ts";
 import { AggregateCache } from "./handling/aggregate-cache.ts";
-import { createOutboxWaiter } from "./handling/outbox.ts";
 import { createLinkCodes } from "./operations/link-codes.ts";
+import { createOperatorApp } from "./operator-api/app.ts";
+import { createFailingEndpointDisabler } from "./partner-api/disable-failing-endpoint.ts";
 import { createReadModelWaiter } from "./partner-api/expose-log-position.ts";
+import { createReplayableDeliveryFinder } from "./partner-api/find-replayable-delivery.ts";
+import { createSlotSearch } from "./partner-api/slot-search.ts";
 import { createTokenSigner } from "./partner-api/token-signer.ts";
 
 const SETTINGS = [
   "HOST",
   "PORT",
+  "OPERATIONS_HOST",
+  "OPERATIONS_PORT",
   "DRAIN_DELAY_MS",
   "LOG_LEVEL",
   "EVENTSTORE_URL",
@@ -52,7 +58,8 @@ const STATEMENT_TIMEOUT_MS = 1_000;
 
 /**
  * Starts the command service. The event log is required. Without Postgres, which holds the data keys, the shared rate
- * limits and the log position of the read models, only commands whose personal data needs no new data key succeed.
+ * limits, the deliveries and the read models, replays of single deliveries fail, and so do commands whose personal data
+ * needs a new data key.
  *
  * @throws {ConfigError} with one line that names every missing or invalid setting
  * @throws {StartError} if the event log is unavailable or the port cannot be opened
@@ -81,7 +88,12 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
   const notificationOptions = { databaseUrl: config.DATABASE_URL, applicationName: "command notifications", logger };
   const stopListening = listenForPositions(notificationOptions, positionWatch.notify);
   let aggregateCache: AggregateCache | undefined;
+  let operatorServer: HttpServer | undefined;
+  let operatorServerEnd: Promise<void> | undefined;
+  /** Both servers finish their requests at the same time, and then the connections close. */
+  const closeOperatorServer = () => (operatorServerEnd ??= operatorServer?.close());
   const closeConnections = async () => {
+    await closeOperatorServer();
     limiter.close();
     await aggregateCache?.close();
     await Promise.all([stopListening(), pool.end(), client.dispose(), stopTracing()]);
@@ -90,33 +102,59 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
     await requireEventStore(client, config.EVENTSTORE_URL);
     // Access checks need no personal data, so the cache never holds any.
     aggregateCache = new AggregateCache(client, measure(createEventLog(client)), logger);
-    const app = createCommandApp({
-      logger,
+    const dependencies = {
       log,
-      decide: aggregateCache.decide,
-      checkReadiness: createEventStoreReadinessCheck(client, logger),
-      limiter,
-      waitForReadModels: createReadModelWaiter(positionWatch, logger),
-      awaitOutbox: createOutboxWaiter(pool, logger),
-      tokenSigner,
-      tokenIssuer: config.TOKEN_ISSUER,
       secretBox: createSecretBox(config.WEBHOOK_SECRET_KEYS),
       linkCodes: createLinkCodes(config.PERSONAL_DATA_KEYS),
+    };
+    const common = {
+      ...{ logger, limiter, brand: config.HEADER_BRAND, isProxyTrusted: config.TRUST_PROXY },
+      checkReadiness: createEventStoreReadinessCheck(client, logger),
+      waitForReadModels: createReadModelWaiter(positionWatch, logger),
+    };
+    const app = createCommandApp({
+      ...common,
+      ...dependencies,
+      registry,
+      decide: aggregateCache.decide,
+      disableFailingEndpoint: createFailingEndpointDisabler(pool, log, logger),
+      findReplayableDelivery: createReplayableDeliveryFinder(pool),
+      slotSearch: createSlotSearch(pool),
+      tokenSigner,
+      tokenIssuer: config.TOKEN_ISSUER,
       webhookKeys,
       allowsLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
       dnsServers: config.WEBHOOK_DNS_SERVERS,
-      brand: config.HEADER_BRAND,
       retiredPaths: config.RETIRED_PATHS,
       deprecatedPaths: config.DEPRECATED_PATHS,
-      isProxyTrusted: config.TRUST_PROXY,
-      registry,
     });
     await openConnections(pool);
+    const requestHash = createKeyedHash(config.PERSONAL_DATA_KEYS, "operator requests");
+    const operatorApp = createOperatorApp({ ...common, dependencies, requestHash });
+    operatorServer = await listenForOperators(operatorApp, config);
     const service = await serve(app, config, closeConnections);
-    logger.info({ url: service.url }, "command service is listening");
-    return service;
+    logger.info({ url: service.url, operationsUrl: operatorServer?.url }, "command service is listening");
+    return {
+      ...service,
+      drain(signal) {
+        operatorServer?.startDrain();
+        return service.drain?.(signal) ?? Promise.resolve();
+      },
+      stop() {
+        void closeOperatorServer();
+        return service.stop();
+      },
+    };
   } catch (error) {
     await closeConnections();
     throw error;
   }
+}
+
+/** Starts the listener of the operations API, if it is on. */
+async function listenForOperators(
+  app: ReturnType<typeof createOperatorApp>,
+  { OPERATIONS_HOST, OPERATIONS_PORT }: Config<"OPERATIONS_HOST" | "OPERATIONS_PORT">,
+): Promise<HttpServer | undefined> {
+  return OPERATIONS_PORT === undefined ? undefined : listen(app.callback(), OPERATIONS_HOST, OPERATIONS_PORT);
 }

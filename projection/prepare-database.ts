@@ -7,7 +7,7 @@ import { formatCommandLine } from "../shared/command-line/format-command-line.ts
 import { createClient } from "../shared/postgres/client.ts";
 import { TRANSACTION_PAUSE_LIMIT_MS } from "../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../shared/postgres/read-model-schema.ts";
-import { isPostgresUnavailable } from "../shared/postgres/unavailable.ts";
+import { isPostgresUnavailable, isRightMissing } from "../shared/runtime/failures.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
 import { ServerUnavailableError, StartError } from "../shared/runtime/run-service.ts";
 import { buildReadModelDdl } from "./engine/ddl.ts";
@@ -70,9 +70,6 @@ export async function migrate(databaseUrl: string, logger: Logger, folder = MIGR
   function ignoreMessage(): void {}
 }
 
-/** SQLSTATE of a statement for which the role lacks a right. */
-const INSUFFICIENT_PRIVILEGE = "42501";
-
 /**
  * Ends a transaction of any login that keeps its locks without a statement. Otherwise a forgotten transaction of a human
  * would stop the projectors. A backup of the database does not contain this setting, so each migration sets it.
@@ -84,7 +81,7 @@ async function limitIdleTransactions(client: pg.Client, logger: Logger): Promise
       EXECUTE format('ALTER DATABASE %I SET idle_in_transaction_session_timeout = ${TRANSACTION_PAUSE_LIMIT_MS}', current_database());
     END $$`);
   } catch (error) {
-    if ((error as pg.DatabaseError).code !== INSUFFICIENT_PRIVILEGE) throw error;
+    if (!isRightMissing(error)) throw error;
     logger.warn("The role does not own the database, so idle transactions of other logins have no time limit.");
   }
 }

@@ -160,7 +160,6 @@ function startRoles(
           metrics.attemptDuration.observe(seconds);
         },
         onClosed: (status, deliveryCount) => metrics.closedDeliveries.inc({ status }, deliveryCount),
-        onDiscarded: () => metrics.discardedEvents.inc(),
       }),
   };
   return config.ROLES.map((name) => starters[name]());

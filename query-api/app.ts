@@ -30,7 +30,7 @@ export interface QueryApiOptions extends DocsOptions, PortalDependencies, Partne
  */
 export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
   const checkReadiness = createReadinessCheck(options.readRow, options.logger);
-  const app = createApp({ ...options, checkReadiness }) as Koa<QueryState>;
+  const app = createApp({ ...options, checkReadiness, hasReference: true }) as Koa<QueryState>;
   app.use((ctx, next) => {
     ctx.state.deadline = performance.now() + READ_TIMEOUT_MS;
     return next();

@@ -16,7 +16,7 @@ import { createQueryApp } from "./app.ts";
 import { createRowReader, READ_TIMEOUT_MS, requireFilledReadModels } from "./http/read.ts";
 import { createRemoteKeys } from "./http/remote-keys.ts";
 import { limitStandbyLag } from "./http/standby-lag.ts";
-import { createEventWatch, type NewEvents, newEventsStatement } from "./partner/event-watch.ts";
+import { createWaits, type NewEvents, newEventsStatement } from "./partner/waits.ts";
 import { createSessionVerifier } from "./portal/session.ts";
 
 const SETTINGS = [
@@ -96,7 +96,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     const deadline = performance.now() + READ_TIMEOUT_MS;
     return (await readRow<{ position: bigint }>(positionStatement, [], deadline)).position;
   });
-  const eventWatch = createEventWatch((position) =>
+  const waits = createWaits(positionWatch, (position) =>
     readRow<NewEvents>(newEventsStatement, [position], performance.now() + READ_TIMEOUT_MS),
   );
   new Gauge({
@@ -104,7 +104,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     help: "Requests of partners that wait for events. The wait does not count as their duration.",
     registers: [registry],
     collect() {
-      this.set(eventWatch.getWaitCount());
+      this.set(waits.getWaitCount());
     },
   });
   // An ingress that held requests while the service restarted sends them all as soon as it listens.
@@ -112,8 +112,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   const app = createQueryApp({
     logger,
     readRow,
-    positionWatch,
-    eventWatch,
+    waits,
     verifySession,
     verifyToken: createTokenVerifier(tokenKeys, config.TOKEN_ISSUER),
     limiter,
@@ -144,7 +143,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   if (!config.DATABASE_READ_URL) {
     stopListening = listenForPositions(notificationOptions, (position) => {
       positionWatch.notify(position);
-      eventWatch.notify(position);
+      waits.notify(position);
     });
   }
   const lockOptions = { databaseUrl: config.DATABASE_URL, schema: READ_MODEL_SCHEMA, service: "query-api", logger };
@@ -154,11 +153,11 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     url: service.url,
     failure: readModelLock.failure,
     async drain(signal) {
-      eventWatch.stop();
+      waits.stop();
       await service.drain?.(signal);
     },
     async stop() {
-      eventWatch.stop();
+      waits.stop();
       await service.stop();
     },
   };

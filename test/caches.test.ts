@@ -14,11 +14,14 @@ import { buildAudience, cacheVerifiedTokens, createTokenVerifier } from "../shar
 import { DAY_MS } from "../shared/domain/time/local-time.ts";
 import { listen } from "../shared/http/listen.ts";
 import { createRouter } from "../shared/http/router.ts";
-import { cacheDataKeys } from "../shared/personal-data/cached-data-keys.ts";
+import { cacheDataKeys } from "../shared/personal-data/create-data-keys.ts";
 import { Windows } from "../shared/rate-limit/windows.ts";
 import { startIdentityProvider } from "./support/portal.ts";
 
 const MIB = 1024 * 1024;
+
+/** Time for which an unknown key causes no further fetch; see query-api/http/remote-keys.ts. */
+const KEY_COOLDOWN_MS = 5_000;
 
 describe("an attack on a cache", () => {
   setFlagsFromString("--expose-gc");
@@ -62,41 +65,39 @@ describe("an attack on a cache", () => {
   });
 
   it("other cookies do not take memory in the cache of sessions, and unknown keys are rarely fetched", async () => {
+    const startedAt = performance.now();
     const provider = await startIdentityProvider();
-    try {
-      const settings = { PORTAL_COOKIE_NAME: provider.cookieName, PORTAL_JWT_ISSUER: provider.issuer };
-      const verifySession = await createSessionVerifier(
-        { ...settings, PORTAL_JWT_SECRET: undefined, PORTAL_JWKS_URL: provider.jwksUrl },
-        pino({ enabled: false }),
-      );
-      const userId = randomUUID();
-      const cookie = await provider.createCookie(await provider.createToken({ sub: userId }, "ES256"));
-      const growth = await attack(2_000, async (index) => {
-        const session = await verifySession(`${cookie}; other=${"x".repeat(10_000)}${index}`, Date.now());
-        expect(session).to.deep.equal({ userId });
+    const settings = { PORTAL_COOKIE_NAME: provider.cookieName, PORTAL_JWT_ISSUER: provider.issuer };
+    const verifySession = await createSessionVerifier(
+      { ...settings, PORTAL_JWT_SECRET: undefined, PORTAL_JWKS_URL: provider.jwksUrl },
+      pino({ enabled: false }),
+    );
+    const userId = randomUUID();
+    const cookie = await provider.createCookie(await provider.createToken({ sub: userId }, "ES256"));
+    const growth = await attack(2_000, async (index) => {
+      const session = await verifySession(`${cookie}; other=${"x".repeat(10_000)}${index}`, Date.now());
+      expect(session).to.deep.equal({ userId });
+    });
+    expect(growth).to.be.lessThan(2 * MIB);
+    const tokenKeys = await createRemoteKeys(
+      { url: new URL(provider.jwksUrl), name: "keys", maxStaleAgeMs: 0 },
+      pino({ enabled: false }),
+    );
+    const verifyToken = createTokenVerifier(tokenKeys, "https://partner.example");
+    for (const [alg, verify] of [
+      ["ES256", (token: string) => verifySession(`${provider.cookieName}={"access_token":"${token}"}`, Date.now())],
+      ["EdDSA", (token: string) => verifyToken([`Bearer ${token}`], "sandbox")],
+    ] as const) {
+      const { privateKey } = await generateKeyPair(alg);
+      const keyGrowth = await attack(1_000, async (index) => {
+        const token = await new SignJWT({}).setProtectedHeader({ alg, kid: `key ${index}` }).sign(privateKey);
+        const error = await verify(token).catch((refusal: unknown) => refusal);
+        expect(error).to.include({ status: 401 });
       });
-      expect(growth).to.be.lessThan(2 * MIB);
-      const tokenKeys = await createRemoteKeys(
-        { url: new URL(provider.jwksUrl), name: "keys", maxStaleAgeMs: 0 },
-        pino({ enabled: false }),
-      );
-      const verifyToken = createTokenVerifier(tokenKeys, "https://partner.example");
-      for (const [alg, verify] of [
-        ["ES256", (token: string) => verifySession(`${provider.cookieName}={"access_token":"${token}"}`, Date.now())],
-        ["EdDSA", (token: string) => verifyToken([`Bearer ${token}`], "sandbox")],
-      ] as const) {
-        const { privateKey } = await generateKeyPair(alg);
-        const keyGrowth = await attack(1_000, async (index) => {
-          const token = await new SignJWT({}).setProtectedHeader({ alg, kid: `key ${index}` }).sign(privateKey);
-          const error = await verify(token).catch((refusal: unknown) => refusal);
-          expect(error).to.include({ status: 401 });
-        });
-        expect(keyGrowth).to.be.lessThan(2 * MIB);
-      }
-      expect(provider.countKeyRequests()).to.be.at.most(4);
-    } finally {
-      await provider.close();
+      expect(keyGrowth).to.be.lessThan(2 * MIB);
     }
+    const repeatedCount = 2 * Math.floor((performance.now() - startedAt) / KEY_COOLDOWN_MS);
+    expect(provider.countKeyRequests()).to.be.at.most(4 + repeatedCount);
   });
 
   it("the caches of secrets and data keys are bounded in bytes", async () => {

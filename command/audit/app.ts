@@ -9,22 +9,22 @@ import type { Readiness } from "../../shared/http/health.ts";
 import { parseJsonBody } from "../../shared/http/request-body.ts";
 import { createRouter } from "../../shared/http/router.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
-import { limitAddressConcurrency } from "../../shared/rate-limit/concurrency.ts";
+import { limitAddressConcurrency } from "../../shared/rate-limit/middleware.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { accessesQuery, readAuditorName } from "./access/list-accesses.ts";
+import { clinicStateQuery } from "./clinic/clinic-state.ts";
+import { readersQuery } from "./clinic/list-readers.ts";
 import type { AuditSigner } from "./export/signing.ts";
 import { readQuery, recordRequestAccess } from "./http/audited-query.ts";
 import { type AuditorState, requireAuditor } from "./http/auditor-access.ts";
 import { streamExport } from "./http/export.ts";
-import { sendAppointments, sendClinics, sendNames, sendSearchResults } from "./http/names.ts";
-import { streamConsistencyProof, streamInclusionProof } from "./http/proofs.ts";
-import { sendQueryResult, streamQuery } from "./http/queries.ts";
-import { createSlotLimiter, STATE_SLOT_LIMITS } from "./http/scan-slots.ts";
-import { sendTreeHead } from "./http/tree-head.ts";
+import { sendAppointments, sendClinics, sendSearchResults } from "./http/names.ts";
+import { sendConsistencyProof, sendInclusionProof, sendTreeHead } from "./http/proofs.ts";
+import { recordNamedAccess, sendQueryResult, streamQuery } from "./http/queries.ts";
+import { AuditIndex } from "./index/audit-index.ts";
 import { createPageRouter } from "./page/router.ts";
-import { deliveriesQuerySchema, findDeliveries } from "./queries/find-deliveries.ts";
+import { deliveriesQuerySchema, describeDelivered, findDeliveries } from "./queries/find-deliveries.ts";
 import { eventsQuery } from "./queries/list-events.ts";
-import { latestQuery } from "./queries/list-latest.ts";
 import { replayQuery } from "./state/replay.ts";
 import { diffQuery, stateQuery } from "./state/state-at.ts";
 
@@ -34,10 +34,9 @@ interface AuditAppOptions {
   client: EventStoreDBClient;
   /** Keys of personal data. The log has none, so that auditors can sign in while the keys are unavailable. */
   dataKeys: DataKeys;
-  /** Database pool. Its database role can only read names, webhook deliveries and attempts. */
+  /** Database pool. Its role can write only the audit index, and read names, webhook deliveries and attempts. */
   pool: pg.Pool;
   signer: AuditSigner;
-  tilesDirectory?: string | undefined;
   checkReadiness: Readiness;
   isProxyTrusted: boolean;
   registry?: Registry;
@@ -53,13 +52,9 @@ const emptyQuerySchema = z.strictObject({});
 /** Creates the HTTP application with the auditors' queries, the public keys that verify exports, and the audit page. */
 export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
   const { log, pool, signer } = options;
-  const authorize = requireAuditor(log);
+  const authorize = requireAuditor(log, options.clock);
   const personalLog = createEventLog(options.client, { dataKeys: options.dataKeys });
-  const dependencies = {
-    ...options,
-    takeSlot: createSlotLimiter(),
-    takeStateSlot: createSlotLimiter(STATE_SLOT_LIMITS),
-  };
+  const dependencies = { ...options, index: new AuditIndex(() => pool) };
 
   const keyRouter = createRouter<RequestState>().get(
     "audit.jwks",
@@ -84,21 +79,22 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
     .get("audit.diff", "/diff", authorize, sendQueryResult(diffQuery, dependencies))
     .get("audit.replay", "/replay", authorize, streamQuery(replayQuery, dependencies))
     .get("audit.deliveries", "/deliveries", authorize, async (ctx) => {
-      const { stream } = readQuery(ctx.query, deliveriesQuerySchema);
-      await recordRequestAccess(log, ctx, "deliveries");
-      const deliveries = await findDeliveries(pool, stream, ctx.state.auditor.clinicIds);
-      ctx.body = { ok: true, deliveries };
+      const query = readQuery(ctx.query, deliveriesQuerySchema);
+      const deliveries = await findDeliveries(pool, query, ctx.state.auditor.clinicIds);
+      const found = describeDelivered(deliveries);
+      const names = await recordNamedAccess(dependencies, ctx, "deliveries", query, deliveries, found);
+      ctx.body = { ok: true, deliveries, names };
     })
-    .get("audit.latest", "/latest", authorize, sendQueryResult(latestQuery, dependencies))
     .get("audit.accesses", "/accesses", authorize, streamQuery(accessesQuery, dependencies))
     .get("audit.clinics", "/clinics", authorize, sendClinics(dependencies))
     .get("audit.appointments", "/appointments", authorize, sendAppointments(dependencies))
-    .get("audit.names", "/names", authorize, sendNames(dependencies))
+    .get("audit.clinic-state", "/clinic-state", authorize, sendQueryResult(clinicStateQuery, dependencies))
+    .get("audit.readers", "/readers", authorize, sendQueryResult(readersQuery, dependencies))
     .post("audit.search", "/search", authorize, parseJsonBody(), sendSearchResults(dependencies))
     .get("audit.export", "/export", authorize, streamExport(dependencies))
     .get("audit.tree-head", "/tree-head", authorize, sendTreeHead(dependencies))
-    .get("audit.inclusion-proof", "/inclusion-proof", authorize, streamInclusionProof(dependencies))
-    .get("audit.consistency-proof", "/consistency-proof", authorize, streamConsistencyProof(dependencies));
+    .get("audit.inclusion-proof", "/inclusion-proof", authorize, sendInclusionProof(dependencies))
+    .get("audit.consistency-proof", "/consistency-proof", authorize, sendConsistencyProof(dependencies));
   const app = createApp({ ...options, retiredPaths: [] });
   app.use(keyRouter.routes());
   app.use(queryRouter.routes());

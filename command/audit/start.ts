@@ -1,5 +1,6 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
-import { Counter, type Registry } from "prom-client";
+import { Counter, Gauge, type Registry } from "prom-client";
 import { connectEventStore, requireEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { createEventStoreReadinessCheck } from "../../shared/http/health.ts";
@@ -11,21 +12,24 @@ import { createDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { holdReadModelLock, type ReadModelLock } from "../../shared/postgres/read-model-lock.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { waitUnlessAborted } from "../../shared/runtime/abort.ts";
+import { pause } from "../../shared/runtime/backoff.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
-import { createLogger } from "../../shared/runtime/logger.ts";
+import { createLogger, type Logger } from "../../shared/runtime/logger.ts";
 import type { RunningService } from "../../shared/runtime/run-service.ts";
 import { startTracing, TRACING_SETTING_NAMES } from "../../shared/tracing/start-tracing.ts";
 import { createAuditApp } from "./app.ts";
 import { createAuditSigner } from "./export/signing.ts";
+import { AuditIndex } from "./index/audit-index.ts";
+import { runIndex } from "./index/run-index.ts";
 import { PUBLICATION_OUTCOMES, type PublicationOutcome, runTreeHeadPublisher } from "./tree/publish-tree-head.ts";
-import { runTileWriter } from "./tree/write-tiles.ts";
 
 const STATEMENT_TIMEOUT_MS = 5_000;
 
 /**
  * Starts the audit service. The service is a separate process, so that its long reads do not slow down the other
- * services. The audit service requires the event log, and needs Postgres only to show names, personal data
- * and webhook deliveries.
+ * services. The audit service requires the event log. The audit service needs Postgres for the index of the log, names,
+ * personal data and webhook deliveries. Without Postgres, it still shows the events and states of single streams.
  *
  * @throws {ConfigError} with one line that names every missing or invalid setting
  * @throws {StartError} if the event log does not answer or the port cannot be opened
@@ -35,7 +39,7 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
     [
       ...(["HOST", "PORT", "DRAIN_DELAY_MS", "LOG_LEVEL", "EVENTSTORE_URL"] as const),
       ...(["DATABASE_URL", "DATABASE_POOL_SIZE", "TRUST_PROXY"] as const),
-      ...(["AUDIT_SIGNING_KEYS", "AUDIT_TREE_HEAD_INTERVAL_MS", "AUDIT_TILES_DIR"] as const),
+      ...(["AUDIT_SIGNING_KEYS", "AUDIT_TREE_HEAD_INTERVAL_MS"] as const),
       "PERSONAL_DATA_KEYS" as const,
       ...TRACING_SETTING_NAMES,
     ],
@@ -50,13 +54,16 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
     applicationName: "audit",
     size: config.DATABASE_POOL_SIZE,
     statementTimeoutMs: STATEMENT_TIMEOUT_MS,
+    // While the index is filled, Postgres has no statistics of its tables.
+    shouldPreferIndexes: true,
     logger,
   });
   const controller = new AbortController();
-  let publisherRun: Promise<unknown> | undefined;
+  const runs: Promise<unknown>[] = [];
   let readModelLock: ReadModelLock | undefined;
   const closeConnections = async () => {
-    await publisherRun;
+    controller.abort();
+    await Promise.all(runs);
     await Promise.all([pool.end(), client.dispose(), readModelLock?.release(), stopTracing()]);
   };
   try {
@@ -66,27 +73,28 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
     const isProxyTrusted = config.TRUST_PROXY;
     const checkReadiness = createEventStoreReadinessCheck(client, logger);
     const dataKeys = createDataKeys(pool, config, createMissingKeyReporter(registry, logger));
-    const directory = config.AUDIT_TILES_DIR;
-    const readers = { logger, log, client, dataKeys, pool, signer, tilesDirectory: directory };
+    const readers = { logger, log, client, dataKeys, pool, signer };
     const options = { ...readers, checkReadiness, isProxyTrusted, registry };
     const app = createAuditApp(options);
     const service = await serve(app, config, closeConnections);
     const lockOptions = { databaseUrl: config.DATABASE_URL, schema: READ_MODEL_SCHEMA, service: "audit", logger };
     readModelLock = holdReadModelLock(lockOptions);
+    const { signal } = controller;
+    runs.push(runIndex({ client, pool, databaseUrl: config.DATABASE_URL, logger }, signal));
+    const index = new AuditIndex(() => pool);
+    runs.push(measureIndexLag({ index, client, registry, logger }, signal));
     const intervalMs = config.AUDIT_TREE_HEAD_INTERVAL_MS;
     const publisherOptions = {
       log,
       client,
+      pool,
+      index,
       signer,
       logger,
       intervalMs,
       countOutcome: registerTreeHeadMetric(registry),
     };
-    if (intervalMs > 0) {
-      const { signal } = controller;
-      const runTiles = directory && runTileWriter({ client, signer, logger, intervalMs, directory, signal }, signal);
-      publisherRun = Promise.all([runTreeHeadPublisher(publisherOptions, signal), runTiles]);
-    }
+    if (intervalMs > 0) runs.push(runTreeHeadPublisher(publisherOptions, signal));
     logger.info({ url: service.url, exportKey: signer.thumbprint }, "audit service is listening");
     const stop = () => {
       controller.abort();
@@ -103,6 +111,38 @@ function createMetrics(pool: pg.Pool): Registry {
   const registry = createRegistry();
   registerPoolMetrics(registry, [pool]);
   return registry;
+}
+
+const INDEX_CHECK_INTERVAL_MS = 10_000;
+
+/**
+ * Checks regularly whether questions can be answered from the audit index, and exports how long ago they last could. The
+ * value grows while checks fail. The loop that fills the index logs the cause.
+ */
+async function measureIndexLag(
+  options: { index: AuditIndex; client: EventStoreDBClient; registry: Registry; logger: Logger },
+  signal: AbortSignal,
+): Promise<void> {
+  const { index, client, registry, logger } = options;
+  let coveredAt = performance.now();
+  new Gauge({
+    name: "audit_index_lag_seconds",
+    help: "Time since the audit index last covered the log, at most the uptime of the process, in seconds.",
+    registers: [registry],
+    collect() {
+      this.set((performance.now() - coveredAt) / 1_000);
+    },
+  });
+  while (!signal.aborted) {
+    const checkedAt = performance.now();
+    try {
+      const logEnd = await waitUnlessAborted(index.awaitLogEnd(client), signal);
+      if (logEnd !== undefined) coveredAt = checkedAt;
+    } catch (error) {
+      logger.debug({ error }, "The audit index does not cover the log.");
+    }
+    await pause(INDEX_CHECK_INTERVAL_MS, signal);
+  }
 }
 
 function registerTreeHeadMetric(registry: Registry): (outcome: PublicationOutcome) => void {

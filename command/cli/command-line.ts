@@ -1,35 +1,41 @@
 import type { CommandLine } from "../../shared/command-line/command-line.ts";
-import { createLinkCodeCommand } from "./commands/animal-link-commands.ts";
+import { staffCommands } from "../operations/commands.ts";
 import { discloseCommand } from "./commands/disclose.ts";
-import { domainCommands } from "./commands/domain-commands.ts";
-import { recoverWebhooksCommand, rotateSecretCommand } from "./commands/endpoint-commands.ts";
 import { eraseCommands } from "./commands/erase.ts";
 import { generateKeysCommand } from "./commands/generate-keys.ts";
+import { listCommands } from "./commands/list-commands.ts";
+import { listenCommand } from "./commands/listen.ts";
 import { logCopyCommand } from "./commands/log-copy.ts";
 import { applyRetentionCommand, listRetentionCommand } from "./commands/retention-commands.ts";
 import { rotateDataKeysCommand } from "./commands/rotate-data-keys.ts";
-import { toCommand } from "./domain-command.ts";
 import { importCommand } from "./import/import-command.ts";
+import { withNames } from "./resolve-options.ts";
+import { toCommand } from "./staff-command.ts";
 
 export const clinicCommandLine: CommandLine = {
   program: "clinic",
   description: "Manages clinics, partners and auditors. Every change is recorded in the event log.",
   commands: [
-    ...domainCommands.map(toCommand),
-    createLinkCodeCommand,
+    ...staffCommands.map(toCommand),
     discloseCommand,
-    rotateSecretCommand,
-    recoverWebhooksCommand,
     listRetentionCommand,
     applyRetentionCommand,
+    ...listCommands,
+    listenCommand,
     ...eraseCommands,
     importCommand,
     logCopyCommand,
     rotateDataKeysCommand,
     generateKeysCommand,
-  ],
+  ].map(withNames),
   // The executable `clinic` passes these command lines on, so this program does not define them.
-  details: `Other command lines:
+  details: `In place of the id of a clinic, a branch, an application, an endpoint, a resource or a service, options accept
+its unique name, the slug of a clinic, or the URL of an endpoint. Names need the DATABASE_URL of the projection service.
+A time without an offset, such as '2026-11-28 10:00', is in the time zone of the clinic.
+
+Other command lines:
   audit --help        commands for auditors
-  projection --help   commands for the read models and the database`,
+  projection --help   commands for the read models and the database
+  completion <shell>  prints the completion script for bash, zsh or fish
+  --version           prints the version`,
 };

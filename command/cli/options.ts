@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { option } from "../../shared/command-line/option.ts";
-import { TIME_ZONE_RULE, timeZones } from "../../shared/domain/time/time-zone.ts";
 
 export const clinic = option.id("the clinic");
 
@@ -18,11 +17,3 @@ export const createLogWaitOption = (defaultSeconds: number) =>
       .default(defaultSeconds),
     `how many seconds to wait for an unavailable event log; default: ${defaultSeconds}`,
   );
-
-export const timeZoneSchema = z.string().refine((name) => timeZones.has(name), TIME_ZONE_RULE);
-
-/** Returns a copy of an object without the members that are undefined. */
-export function omitUndefined<T extends object>(object: T) {
-  const definedMembers = Object.entries(object).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(definedMembers) as { [Name in keyof T]?: Exclude<T[Name], undefined> };
-}

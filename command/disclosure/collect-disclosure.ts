@@ -1,44 +1,41 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
+import type { z } from "zod";
 import type { Aggregate } from "../../shared/domain/aggregate.ts";
-import type { Customer } from "../../shared/domain/clinic/customer.ts";
-import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
 import { type Category, toStreamName } from "../../shared/domain/events/category.ts";
 import { customerStreams } from "../../shared/domain/events/people.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { applicationAggregate } from "../../shared/domain/partner/application.ts";
 import { endpointAggregate } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { isErased } from "../../shared/domain/personal-data/erasure.ts";
+import { findPersonalFields } from "../../shared/domain/personal-data/personal-fields.ts";
 import { requireExisting, requireOwnedBy } from "../../shared/domain/preconditions.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
+import { publicAppointment, publicLink } from "../../shared/partner-api/records.ts";
+import { appointmentBody } from "../../shared/partner-api/webhook-body.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import { isDecryptionError } from "../../shared/personal-data/decrypt-events.ts";
-import { accessesQuery, readAuditorName } from "../audit/access/list-accesses.ts";
+import { isPostgresUnavailable } from "../../shared/runtime/failures.ts";
+import { ServerUnavailableError } from "../../shared/runtime/run-service.ts";
+import { accessesQuery, type ClinicAccess, readAuditorName } from "../audit/access/list-accesses.ts";
 import { recordAccess } from "../audit/access/record-access.ts";
+import { listStreams } from "../audit/index/index-row.ts";
+import type { IndexedLog } from "../audit/index/read-rows.ts";
 import { readClinicRegistration, readFirstEvent } from "../audit/log/read-stream.ts";
-import type { ScanProgress } from "../audit/log/scan.ts";
 import { OPERATOR_SCOPE } from "../audit/queries/audit-query.ts";
 import { type CommandContext, loadAggregate } from "../handling/handle.ts";
-import {
-  DISCLOSURE_LIMITS,
-  type DisclosedAccess,
-  type DisclosedActor,
-  type DisclosedDelivery,
-  type Disclosure,
-} from "./disclosure.ts";
-import { createExtentFinder } from "./person-accesses.ts";
-import { findAppointmentDeliveries } from "./person-deliveries.ts";
-import { findPersonRecords, type PersonRecords } from "./person-records.ts";
+import { findPersonRecords, type PersonEvent, type PersonRecords } from "./person-records.ts";
 
-interface DisclosureDependencies {
+interface DisclosureDependencies extends IndexedLog {
   log: EventLog;
-  client: EventStoreDBClient;
   dataKeys: DataKeys;
   pool: pg.Pool;
-  onProgress(progress: ScanProgress): void;
 }
+
+/** Everything held about a customer, who saw it, and who received it. Applications and actors have their names. */
+export type Disclosure = Awaited<ReturnType<typeof collectDisclosure>>;
 
 /**
  * Collects everything held about a customer, who saw it, and who received it. Records the disclosure before it returns
@@ -51,7 +48,7 @@ export async function collectDisclosure(
   dependencies: DisclosureDependencies,
   { clinicId, customerId }: { clinicId: string; customerId: string },
   context: CommandContext,
-): Promise<Disclosure> {
+) {
   const { log, client, pool } = dependencies;
   const { name, timezone } = requireExisting(await readClinicRegistration(client, clinicId), "clinic");
   await requireCustomer(client, clinicId, customerId);
@@ -63,17 +60,63 @@ export async function collectDisclosure(
   const names = createNameFinder(log);
   return {
     format: "clinic-service/disclosure/1",
+    /** Id of the recorded access, which records the disclosure itself. */
     id,
     createdAt: toInstant(context.now),
     createdBy: await names.describeActor(context.actor),
     clinic: { id: clinicId, name, timezone },
     customer: { id: customerId, ...customer.details, erasedCategories: customer.erasedCategories },
-    ...(await describeRecords(records, names)),
+    animals: records.animals.map(({ id, details, weightKg }) => ({ id, ...details, weightKg })),
+    /** Valid consents to share an animal. `changes` also contains earlier ones and link codes. */
     consents: isErased(customer) ? [] : await describeConsents(records, names),
-    accesses: await findAccesses(dependencies, customer, records, names),
-    deliveries: await describeDeliveries(pool, clinicId, records, names),
+    appointments: await describeAll(records.appointments, async (appointment) => {
+      const { id, scheduledAt, durationMinutes, status, animalId, branchId, applicationId } = appointment;
+      const texts = selectPersonal("AppointmentRequested", appointment);
+      // The application that requested the appointment has received it as the response.
+      const application = applicationId === null ? null : await names.describeApplication(applicationId);
+      return { id, scheduledAt, durationMinutes, status, animalId, branchId, ...texts, application };
+    }),
+    queueTickets: records.queueTickets.map(({ id, status, issue }) => {
+      const { queueDate, ticketNumber, animalId, appointmentId } = issue;
+      const texts = selectPersonal("QueueTicketIssued", issue);
+      return { id, queueDate, ticketNumber, status, animalId, appointmentId, ...texts };
+    }),
+    changes: await describeAll(records.events, async ({ event, storedAt }) => {
+      const { id: eventId, type, stream, revision, data, metadata } = event;
+      const actor = await names.describeActor(metadata.actor);
+      const { occurredAt } = metadata;
+      return { eventId, occurredAt, storedAt, type, stream, revision: Number(revision), actor, data };
+    }),
+    accesses: await describeAccesses(dependencies, clinicId, records, names),
+    deliveries: await describeAll(
+      await readDeliveries(pool, clinicId, records),
+      async ({ applicationId, endpointId, ...delivery }) => ({
+        ...delivery,
+        application: await names.describeApplication(applicationId),
+        endpointOrigin: await names.findEndpointOrigin(endpointId),
+      }),
+    ),
     limits: [...DISCLOSURE_LIMITS, ...describeLostData(records), ...describeMissingEvents(records)],
   };
+}
+
+/** Describes items one after another. Leaves out those whose description is undefined. */
+async function describeAll<Item, Description>(
+  items: Iterable<Item> | AsyncIterable<Item>,
+  describe: (item: Item) => Promise<Description | undefined>,
+): Promise<Description[]> {
+  const descriptions: Description[] = [];
+  for await (const item of items) {
+    const description = await describe(item);
+    if (description !== undefined) descriptions.push(description);
+  }
+  return descriptions;
+}
+
+/** Selects the fields that an event type declares as personal data. Derived fields, such as hashes, are left out. */
+function selectPersonal(type: string, values: object): Record<string, string | null> {
+  const fields = findPersonalFields(type)?.fields.filter(({ isDerived }) => !isDerived) ?? [];
+  return Object.fromEntries(fields.map(({ name }) => [name, values[name as keyof typeof values]]));
 }
 
 function describeLostData({ events }: PersonRecords): string[] {
@@ -108,92 +151,115 @@ async function requireCustomer(client: EventStoreDBClient, clinicId: string, cus
   requireOwnedBy(clinicId, catalogEvent?.type === "CustomerRegistered" ? catalogEvent.data : undefined, "customer");
 }
 
-type ActorRef = { type: string; id: string; note?: string | undefined };
-
 type NameFinder = ReturnType<typeof createNameFinder>;
 
-async function describeRecords(records: PersonRecords, names: NameFinder) {
-  const animals = records.animals.map(({ id, details, weightKg }) => ({ id, ...details, weightKg }));
-  const appointments: Disclosure["appointments"] = [];
-  for (const { applicationId, ...appointment } of records.appointments) {
-    const { id, scheduledAt, durationMinutes, status, reason, notes, animalId, branchId } = appointment;
-    const application =
-      applicationId === null ? null : { id: applicationId, name: await names.findApplicationName(applicationId) };
-    const times = { scheduledAt, durationMinutes };
-    appointments.push({ id, ...times, status, reason, notes, animalId, branchId, application });
-  }
-  const queueTickets = records.queueTickets.map(({ id, status, issue }) => {
-    const { ticketNumber: number, queueDate: date, notes, appointmentId, animalId } = issue;
-    return { id, number, date, status, notes, appointmentId, animalId };
+async function describeConsents({ consents }: PersonRecords, names: NameFinder) {
+  const links = consents.flatMap(({ id: animalId, applications }) =>
+    Object.entries(applications).flatMap(([id, { link }]) => (link ? [{ animalId, id, ...link }] : [])),
+  );
+  return describeAll(links, async ({ animalId, id, covers, linkedAt: grantedAt }) => {
+    return { animalId, application: await names.describeApplication(id), covers, grantedAt };
   });
-  const changes: Disclosure["changes"] = [];
-  for (const { event, storedAt } of records.events) {
-    const { id: eventId, type, stream, revision, metadata, data } = event;
-    const actor = await names.describeActor(metadata.actor);
-    const times = { occurredAt: metadata.occurredAt, storedAt };
-    changes.push({ eventId, ...times, type, stream, revision: Number(revision), actor, data });
-  }
-  return { animals, appointments, queueTickets, changes };
 }
 
-async function describeConsents({ consents }: PersonRecords, names: NameFinder): Promise<Disclosure["consents"]> {
-  const disclosedConsents: Disclosure["consents"] = [];
-  for (const { id: animalId, applications } of consents) {
-    for (const [id, { link }] of Object.entries(applications)) {
-      if (!link) continue;
-      const application = { id, name: await names.findApplicationName(id) };
-      disclosedConsents.push({ animalId, application, covers: link.covers, grantedAt: link.linkedAt });
-    }
-  }
-  return disclosedConsents;
-}
-
-async function findAccesses(
-  { client, dataKeys, onProgress }: DisclosureDependencies,
-  customer: Customer,
+async function describeAccesses(
+  { client, index, dataKeys }: DisclosureDependencies,
+  clinicId: string,
   records: PersonRecords,
   names: NameFinder,
-): Promise<DisclosedAccess[]> {
-  const { animals, appointments, queueTickets } = records;
-  const recordIds = new Set([customer, ...animals, ...appointments, ...queueTickets].map(({ id }) => id));
-  const findExtent = createExtentFinder(recordIds, records.events);
-  const query = accessesQuery.schema.parse({ clinic: customer.clinicId });
+) {
+  const { customer, animals, appointments, queueTickets, events } = records;
+  const owners = [...(customer ? [customer] : []), ...animals, ...appointments, ...queueTickets];
+  const findExtent = createExtentFinder(new Set(owners.map(({ id }) => id)), events);
   const { signal } = new AbortController();
-  const accesses: DisclosedAccess[] = [];
-  const options = { client, dataKeys, ...OPERATOR_SCOPE, signal, onProgress };
-  for await (const access of await accessesQuery.run(query, options)) {
+  const options = { client, index, dataKeys, ...OPERATOR_SCOPE, signal };
+  const accesses = await accessesQuery.run(accessesQuery.schema.parse({ clinic: clinicId }), options);
+  return describeAll(accesses, async (access) => {
     const extent = findExtent(access);
-    if (extent === undefined || access.actor === null) continue;
-    const { accessId: id, at, action } = access;
-    accesses.push({
-      id,
-      at,
-      actor: await names.describeActor(access.actor),
-      action,
-      extent,
-      query: access.asked ?? {},
-    });
-  }
-  return accesses;
+    if (extent === undefined || access.actor === null) return undefined;
+    const { accessId: id, at, action, asked } = access;
+    return { id, at, actor: await names.describeActor(access.actor), action, extent, query: asked ?? {} };
+  });
 }
 
-async function describeDeliveries(
-  pool: pg.Pool,
-  clinicId: string,
-  { appointments }: PersonRecords,
-  names: NameFinder,
-): Promise<DisclosedDelivery[]> {
-  const streamNames = new Map(appointments.map(({ id }) => [toStreamName(appointmentStreams, id), id]));
-  const deliveries: DisclosedDelivery[] = [];
-  for (const delivery of await findAppointmentDeliveries(pool, clinicId, [...streamNames.keys()])) {
-    const { id, applicationId, endpointId, stream, createdAt, type, status, lastAttempt } = delivery;
-    const appointmentId = streamNames.get(stream);
-    if (appointmentId === undefined) continue;
-    const application = { id: applicationId, name: await names.findApplicationName(applicationId) };
-    const endpointOrigin = await names.findEndpointOrigin(endpointId);
-    deliveries.push({ id, createdAt, application, endpointOrigin, type, appointmentId, status, lastAttempt });
+/**
+ * Extent to which an access concerned the person. `individual`: the query named a record of the person, or the response
+ * contained one. `export`: the exported file contains events of the person. `possible`: a query about the clinic or an
+ * application, whose response can have contained events of the person.
+ */
+type Extent = "individual" | "export" | "possible";
+
+/** Creates a function that returns the extent of an access; undefined if the access did not concern the person. */
+function createExtentFinder(
+  recordIds: ReadonlySet<string>,
+  events: readonly PersonEvent[],
+): (access: ClinicAccess) => Extent | undefined {
+  const streams = new Set(events.map(({ event }) => event.stream));
+  const correlationIds = new Set(events.map(({ event }) => event.metadata.$correlationId));
+  return ({ action, asked, found, at }) => {
+    const query = asked ?? {};
+    if (action === "export") return isAnyEventExported(events, query, at) ? "export" : undefined;
+    const isNamed = listStreams(query).some((stream) => streams.has(stream));
+    const isRequestOfPerson = typeof query.correlation === "string" && correlationIds.has(query.correlation);
+    const isFound = found.some((id) => recordIds.has(id)) || recordIds.has(String(query.customer));
+    if (isNamed || isRequestOfPerson || isFound) return "individual";
+    const isAboutClinic = query.clinic !== undefined && RESPONSES_WITHOUT_IDS.has(action);
+    return isAboutClinic || query.application !== undefined ? "possible" : undefined;
+  };
+}
+
+/** Actions whose recorded access lacks the ids in the response. */
+const RESPONSES_WITHOUT_IDS = new Set(["events", "latest", "accesses"]);
+
+/**
+ * Returns true if an export of the clinic contains one of the events. The range of an export refers to the times at
+ * which the log stored the events.
+ *
+ * @param exportedAt end of the range if the query names none
+ */
+function isAnyEventExported(
+  events: readonly PersonEvent[],
+  { from, to }: Record<string, unknown>,
+  exportedAt: string,
+): boolean {
+  const startMs = typeof from === "string" ? Date.parse(from) : Number.NEGATIVE_INFINITY;
+  const endMs = Date.parse(typeof to === "string" ? to : exportedAt);
+  return events.some(({ storedAt }) => Date.parse(storedAt) >= startMs && Date.parse(storedAt) < endMs);
+}
+
+interface Delivery {
+  id: string;
+  createdAt: string;
+  applicationId: string;
+  endpointId: string;
+  type: string;
+  appointmentId: string;
+  status: string;
+  /** Null if there was no attempt. */
+  lastAttempt: { startedAt: string; statusCode: number | null } | null;
+}
+
+/** $1: clinic. $2: appointments. */
+const DELIVERIES_SQL = `SELECT d.delivery_id AS id, d.application_id AS "applicationId", d.endpoint_id AS "endpointId",
+    d.event_type AS type, d.appointment_id AS "appointmentId", d.status, rfc3339(d.created_at) AS "createdAt",
+    (SELECT json_build_object('startedAt', rfc3339(a.started_at), 'statusCode', a.status_code)
+       FROM webhooks.attempt a WHERE a.delivery_id = d.delivery_id ORDER BY a.number DESC LIMIT 1) AS "lastAttempt"
+  FROM webhooks.delivery d
+  WHERE d.clinic_id = $1 AND d.appointment_id = ANY ($2::uuid[])
+  ORDER BY d.created_at, d.delivery_id`;
+
+/**
+ * Reads the webhook deliveries of the appointments, oldest first.
+ *
+ * @throws {ServerUnavailableError} if Postgres is unavailable
+ */
+async function readDeliveries(pool: pg.Pool, clinicId: string, { appointments }: PersonRecords): Promise<Delivery[]> {
+  try {
+    return (await pool.query<Delivery>(DELIVERIES_SQL, [clinicId, appointments.map(({ id }) => id)])).rows;
+  } catch (error) {
+    if (!isPostgresUnavailable(error)) throw error;
+    throw new ServerUnavailableError("Postgres is unavailable; check DATABASE_URL and try again", { cause: error });
   }
-  return deliveries;
 }
 
 /** Returns the state of an aggregate. Returns undefined if it does not exist, or its stream cannot be read. */
@@ -215,19 +281,35 @@ function createNameFinder(log: EventLog) {
   };
   const findApplicationName = (id: string) =>
     remember(`application ${id}`, async () => (await loadReadable(log, applicationAggregate, id))?.name ?? null);
-  const findAuditorName = (id: string) => remember(`auditor ${id}`, () => readAuditorName(log, id));
-  const findEndpointOrigin = (id: string) =>
-    remember(`endpoint ${id}`, async () => {
-      const state = await loadReadable(log, endpointAggregate, id);
-      return state ? new URL(state.url).origin : null;
-    });
-  const findActorName = ({ type, id }: ActorRef) => {
-    if (type === "application") return findApplicationName(id);
-    return type === "auditor" ? findAuditorName(id) : null;
+  return {
+    /** The name is null if the application's stream cannot be read. */
+    describeApplication: async (id: string) => ({ id, name: await findApplicationName(id) }),
+    /** Returns scheme, host and port of an endpoint's URL; null if the endpoint's stream cannot be read. */
+    findEndpointOrigin: (id: string) =>
+      remember(`endpoint ${id}`, async () => {
+        const state = await loadReadable(log, endpointAggregate, id);
+        return state ? new URL(state.url).origin : null;
+      }),
+    /** The name is null if the id is the name, or if the name is unknown. */
+    async describeActor({ type, id, note = null }: { type: string; id: string; note?: string | null | undefined }) {
+      if (type === "application") return { type, id, name: await findApplicationName(id), note };
+      const name = type === "auditor" ? await remember(`auditor ${id}`, () => readAuditorName(log, id)) : null;
+      return { type, id, name, note };
+    },
   };
-  const describeActor = async (actor: ActorRef): Promise<DisclosedActor> => {
-    const { type, id, note = null } = actor;
-    return { type, id, name: await findActorName(actor), note };
-  };
-  return { findApplicationName, findEndpointOrigin, describeActor };
 }
+
+/** Lists the fields of a record in words, for example `clinic id, scheduled at`. */
+const listFields = ({ shape }: z.ZodObject): string =>
+  Object.keys(shape)
+    .map((name) => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`))
+    .join(", ");
+
+/** Limits of a disclosure. The fields that partners can read come from the records of the partner API. */
+const DISCLOSURE_LIMITS = [
+  "Reads by users of the clinic's portal are not recorded individually. The clinic's staff can see customers, animals, appointments and the queue, as far as their permissions allow.",
+  `Reads by partner applications are not recorded individually. An application that is installed at the clinic can read of an appointment: ${listFields(publicAppointment.schema)}. Of an animal that a link code shares with it, it can read: ${listFields(publicLink.schema.shape.animal)}.`,
+  `A webhook contains of an appointment: ${listFields(appointmentBody.shape.data.shape.appointment)}, and how they changed. Finished deliveries are deleted after 30 days, so earlier deliveries are not listed.`,
+  "A possible access is a query about the whole clinic or an application. The log does not record whether its response contained data of this person.",
+  "Backups of the event log and of the database contain the same data until they are deleted.",
+];

@@ -1,21 +1,20 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
-import { type Appointment, appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
-import { type Animal, animalAggregate } from "../../shared/domain/clinic/animal.ts";
-import { type AnimalConsent, animalConsentAggregate } from "../../shared/domain/clinic/animal-consent.ts";
-import { type Customer, customerAggregate } from "../../shared/domain/clinic/customer.ts";
-import { type QueueTicket, queueTicketAggregate } from "../../shared/domain/clinic/queue-ticket.ts";
-import type { Category } from "../../shared/domain/events/category.ts";
+import type { Appointment } from "../../shared/domain/appointment/appointment.ts";
+import type { Animal } from "../../shared/domain/clinic/animal.ts";
+import type { AnimalConsent } from "../../shared/domain/clinic/animal-consent.ts";
+import type { Customer } from "../../shared/domain/clinic/customer.ts";
+import type { QueueTicket } from "../../shared/domain/clinic/queue-ticket.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import { decryptEvent, findKeysOf, isDecryptionError } from "../../shared/personal-data/decrypt-events.ts";
+import type { IndexedLog } from "../audit/index/read-rows.ts";
 import { type LogEvent, toRecordedEvent } from "../audit/log/audit-event.ts";
 import { readStreamEvents } from "../audit/log/read-stream.ts";
-import type { ScanProgress } from "../audit/log/scan.ts";
 import { OPERATOR_SCOPE } from "../audit/queries/audit-query.ts";
 import { eventsQuery } from "../audit/queries/list-events.ts";
 import { getCategoryName } from "../audit/queries/query-fields.ts";
+import { getFold } from "../audit/state/replay.ts";
 
-/** An event of one of the person's streams, and the time at which the log stored the event. */
+/** An event in a stream of the person, with the time at which the log stored it. */
 export interface PersonEvent {
   event: RecordedEvent;
   storedAt: string;
@@ -40,60 +39,63 @@ export interface PersonRecords {
   queueTickets: QueueTicket[];
 }
 
-interface RecordDependencies {
-  client: EventStoreDBClient;
-  dataKeys: DataKeys;
-  onProgress(progress: ScanProgress): void;
-}
-
-/** Categories of the streams that contain data of a customer. */
-const PERSON_CATEGORIES = new Set(["customer", "animal", "animalConsent", "appointment", "queueTicket"]);
-
 /**
- * Finds the records of a customer in one pass over the log, and reads their streams. Events that this release cannot
+ * Finds the streams of a customer's records in the audit index, and reads them from the log. Events that this release cannot
  * read are listed, and the records are folded without them.
  *
  * @throws {LogUnavailableError}
  */
 export async function findPersonRecords(
-  { client, dataKeys, onProgress }: RecordDependencies,
+  { client, index, dataKeys }: IndexedLog & { dataKeys: DataKeys },
   clinicId: string,
   customerId: string,
 ): Promise<PersonRecords> {
+  const records = {
+    customer: [] as Customer[],
+    animal: [] as Animal[],
+    animalConsent: [] as AnimalConsent[],
+    appointment: [] as Appointment[],
+    queueTicket: [] as QueueTicket[],
+  };
   /** First revision of each stream. */
   const streams = new Map<string, number>();
   const query = eventsQuery.schema.parse({ customer: customerId });
   const { signal } = new AbortController();
-  const options = { client, dataKeys, ...OPERATOR_SCOPE, signal, onProgress };
+  const options = { client, index, dataKeys, ...OPERATOR_SCOPE, signal };
   for await (const auditEvent of await eventsQuery.run(query, options)) {
-    if (!PERSON_CATEGORIES.has(getCategoryName(auditEvent.stream)) || auditEvent.clinicId !== clinicId) continue;
+    if (!(getCategoryName(auditEvent.stream) in records) || auditEvent.clinicId !== clinicId) continue;
     if (!streams.has(auditEvent.stream)) streams.set(auditEvent.stream, auditEvent.revision);
   }
   const personEvents: PersonEvent[] = [];
   const unreadableEvents: UnreadableEvent[] = [];
   const deletedStreams: string[] = [];
   for (const [stream, firstRevision] of streams) {
+    const fold = getFold(stream);
+    let state: unknown;
     let isDeleted = true;
     for await (const logEvent of readStreamEvents(client, stream)) {
       const { revision, storedAt } = logEvent.auditEvent;
       if (revision <= firstRevision) isDeleted = false;
       const event = await revealEvent(logEvent, dataKeys);
-      if (event) personEvents.push({ event, storedAt });
-      else unreadableEvents.push({ stream, revision });
+      if (!event) unreadableEvents.push({ stream, revision });
+      else {
+        personEvents.push({ event, storedAt });
+        state = fold(state, event);
+      }
     }
+    if (state) (records[getCategoryName(stream) as keyof typeof records] as unknown[]).push(state);
     if (isDeleted) deletedStreams.push(stream);
   }
-  const recordedEvents = personEvents.map(({ event }) => event);
   personEvents.sort((a, b) => Number(a.event.position - b.event.position));
   return {
-    customer: foldStreams<Customer>(customerAggregate, recordedEvents)[0],
+    customer: records.customer[0],
     events: personEvents,
     unreadableEvents,
     deletedStreams,
-    animals: foldStreams(animalAggregate, recordedEvents),
-    consents: foldStreams(animalConsentAggregate, recordedEvents),
-    appointments: foldStreams(appointmentAggregate, recordedEvents),
-    queueTickets: foldStreams(queueTicketAggregate, recordedEvents),
+    animals: records.animal,
+    consents: records.animalConsent,
+    appointments: records.appointment,
+    queueTickets: records.queueTicket,
   };
 }
 
@@ -106,17 +108,4 @@ async function revealEvent(logEvent: LogEvent, dataKeys: DataKeys): Promise<Reco
     if (!isDecryptionError(error)) throw error;
     return undefined;
   }
-}
-
-function foldStreams<State>(
-  { category, evolve }: { category: Category; evolve: unknown },
-  events: readonly RecordedEvent[],
-): State[] {
-  const fold = evolve as (state: State | undefined, event: RecordedEvent) => State | undefined;
-  const states = new Map<string, State | undefined>();
-  for (const event of events) {
-    if (getCategoryName(event.stream) === category.name)
-      states.set(event.stream, fold(states.get(event.stream), event));
-  }
-  return [...states.values()].filter((state) => state !== undefined);
 }

@@ -1,16 +1,33 @@
-import type { DisclosedAccess, DisclosedActor, Disclosure } from "./disclosure.ts";
-import { DISCLOSURE_STYLE } from "./disclosure-style.ts";
-import { Html, html } from "./html.ts";
+import type { Disclosure } from "./collect-disclosure.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
 
 /**
  * Renders a disclosure as an HTML document for screen and print. The document has no scripts and loads no other files.
- * Times are in the clinic's time zone and in UTC.
+ * Times are in the clinic's time zone and in UTC. Titles are the names of the members in words.
  */
 export function renderDisclosure(disclosure: Disclosure): string {
-  const { clinic, customer, createdAt, createdBy, id, limits } = disclosure;
-  const formatTime = createTimeFormatter(clinic.timezone);
+  const { clinic, customer, animals, appointments, queueTickets, consents, accesses, deliveries, changes } = disclosure;
+  const { erasedCategories, ...details } = customer;
   const title = `Personal data of ${customer.fullName}`;
-  const document = html`<!doctype html>
+  const cells = createCellRenderer(clinic.timezone, new Map(animals.map(({ id, name }) => [id, name])));
+  const table = (caption: string, records: readonly Fields[], columns?: readonly string[]) =>
+    html`<h2>${caption}</h2>${renderTable(caption, records, cells, columns)}`;
+  const facts = (fields: Fields) =>
+    html`<dl>${Object.entries(fields).map(([name, value]) => html`<dt>${toWords(name)}</dt><dd>${cells(name, value)}</dd>`)}</dl>`;
+  const accessColumns = ["at", "actor", "action", "extent", "query"];
+  const deliveryColumns = [
+    "createdAt",
+    "application",
+    "endpointOrigin",
+    "type",
+    "status",
+    "lastAttempt",
+    "appointmentId",
+  ];
+  const changeColumns = ["occurredAt", "type", "actor", "data", "stream", "revision"];
+  const { id, createdAt, createdBy, limits } = disclosure;
+  return html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -23,151 +40,156 @@ export function renderDisclosure(disclosure: Disclosure): string {
 <header>
 <h1>${title}</h1>
 <p>Information under Articles 15 and 20 of the General Data Protection Regulation (GDPR)</p>
-${renderFacts([
-  ["Clinic", `${clinic.name} (${clinic.id})`],
-  ["Created", formatTime(createdAt)],
-  ["Created by", formatActor(createdBy)],
-  ["Disclosure", id],
-])}
+${facts({ clinic: `${clinic.name} (${clinic.id})`, createdAt, createdBy, disclosure: id })}
 </header>
 <main>
-${renderCustomer(disclosure)}
-${renderRecords(disclosure, formatTime)}
-${renderRecipients(disclosure, formatTime)}
-${renderChanges(disclosure, formatTime)}
-<section><h2>Limits of this document</h2><ul>${limits.map((limit) => html`<li>${limit}</li>`)}</ul></section>
+<h2>Person</h2>
+${erasedCategories.length > 0 && html`<p class="note">Erased data: ${erasedCategories.join(", ")}. The document shows neutral values instead.</p>`}
+${facts(details)}
+${table("Animals", animals)}
+${table("Consents", consents)}
+${table("Appointments", appointments)}
+${table("Queue tickets", queueTickets)}
+${table("Who saw the data", accesses, accessColumns)}
+${table("Who received the data", deliveries, deliveryColumns)}
+${table("All recorded changes", changes, changeColumns)}
+<h2>Limits of this document</h2><ul>${limits.map((limit) => html`<li>${limit}</li>`)}</ul>
 </main>
 </body>
 </html>
-`;
-  return document.text;
+`.text;
 }
 
-type FormatTime = (instant: string) => Html;
+type RenderCell = (name: string, value: unknown) => Html | string;
 
-function createTimeFormatter(timeZone: string): FormatTime {
-  const date = { year: "numeric", month: "2-digit", day: "2-digit" } as const;
-  const time = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" } as const;
-  const formatter = new Intl.DateTimeFormat("en", { timeZone, ...date, ...time });
-  return (instant) => {
-    const parts = Object.fromEntries(
-      formatter.formatToParts(new Date(instant)).map(({ type, value }) => [type, value]),
-    );
-    const local = `${parts.year}-${parts.month}-${parts.day} ${parts.hour}:${parts.minute}:${parts.second} ${timeZone}`;
-    const utc = `${instant.slice(0, 19).replace("T", " ")} UTC`;
-    return html`<time datetime="${instant}">${local} <small>${utc}</small></time>`;
-  };
-}
+/** Names of members whose values are codes in snake_case or CamelCase. */
+const CODES = new Set(["status", "covers", "type"]);
 
-function renderCustomer({ customer, animals }: Disclosure): Html {
-  const { id, fullName, phone, email, city, erasedCategories } = customer;
-  const erasure =
-    erasedCategories.length === 0
-      ? ""
-      : html`<p class="note">Erased data: ${erasedCategories.join(", ")}. The document shows neutral values instead.</p>`;
-  const animalRows = animals.map(({ name, species, breed, sex, birthDate, microchip, weightKg, id: animalId }) => [
-    ...[name, species, breed, sex, birthDate, microchip].map(toText),
-    ...[weightKg === null ? null : `${weightKg} kg`, animalId],
-  ]);
-  const animalTitles = ["Name", "Species", "Breed", "Sex", "Born", "Microchip", "Weight", "Id"];
-  return html`<section><h2>Person</h2>${erasure}${renderFacts([
-    ...([
-      ["Name", fullName],
-      ["Telephone", phone],
-      ["Email", email],
-      ["City", city],
-      ["Id", id],
-    ] as const),
-  ])}</section>
-<section><h2>Animals</h2>${renderTable("Animals", animalTitles, animalRows)}</section>`;
-}
-
-function renderRecords({ appointments, queueTickets, animals, consents }: Disclosure, formatTime: FormatTime): Html {
-  const animalNames = new Map(animals.map(({ id, name }) => [id, name]));
-  const getAnimalName = (id: string | null) => (id === null ? null : (animalNames.get(id) ?? id));
-  const appointmentRows = appointments.map((appointment) => {
-    const { scheduledAt, durationMinutes, status, reason, notes, animalId, application, id } = appointment;
-    const requestedBy = application === null ? "clinic" : (application.name ?? application.id);
-    const texts = [toText(reason), toText(notes)];
-    const cells = [formatTime(scheduledAt), `${durationMinutes} min`, toWords(status), toText(getAnimalName(animalId))];
-    return [...cells, ...texts, requestedBy, id];
-  });
-  const appointmentTitles = ["Time", "Duration", "Status", "Animal", "Reason", "Notes", "Requested by", "Id"];
-  const ticketRows = queueTickets.map(({ date, number, status, animalId, notes, id }) => [
-    ...[date, number, toWords(status), toText(getAnimalName(animalId)), toText(notes), id],
-  ]);
-  const ticketTitles = ["Date", "Number", "Status", "Animal", "Notes", "Id"];
-  const consentRows = consents.map(({ grantedAt, animalId, application, covers }) => [
-    ...[formatTime(grantedAt), toText(getAnimalName(animalId)), application.name ?? application.id, toWords(covers)],
-  ]);
-  const consentTitles = ["Granted", "Animal", "Application", "Covers"];
-  return html`<section><h2>Consents</h2>${renderTable("Consents", consentTitles, consentRows)}</section>
-<section><h2>Appointments</h2>${renderTable("Appointments", appointmentTitles, appointmentRows)}</section>
-<section><h2>Queue tickets</h2>${renderTable("Queue tickets", ticketTitles, ticketRows)}</section>`;
-}
-
-const EXTENT_TEXTS: Record<DisclosedAccess["extent"], string> = {
+const EXTENT_TEXTS: Record<string, string> = {
   individual: "data of this person",
   export: "export that contains data of this person",
   possible: "possibly data of this person",
 };
 
-function renderRecipients({ accesses, deliveries }: Disclosure, formatTime: FormatTime): Html {
-  const accessRows = accesses.map(({ at, actor, action, extent, query }) => [
-    ...[formatTime(at), formatActor(actor), action, EXTENT_TEXTS[extent], toText(formatFields(query))],
-  ]);
-  const deliveryRows = deliveries.map((delivery) => {
-    const { createdAt, application, endpointOrigin, type, status, appointmentId, lastAttempt } = delivery;
-    const responseText = lastAttempt?.statusCode ? `${status}, status code ${lastAttempt.statusCode}` : status;
-    const recipient = toText(`${application.name ?? application.id}\n${endpointOrigin ?? "unknown endpoint"}`);
-    return [formatTime(createdAt), recipient, type, responseText, appointmentId];
-  });
-  return html`<section><h2>Who saw the data</h2>
-${renderTable("Recorded accesses", ["Time", "Who", "Action", "Extent", "Query"], accessRows)}</section>
-<section><h2>Who received the data</h2>
-${renderTable("Webhook deliveries", ["Time", "Application", "Type", "Outcome", "Appointment"], deliveryRows)}</section>`;
+/** Creates a function that renders a value, depending on the name of its member. */
+function createCellRenderer(timeZone: string, animalNames: ReadonlyMap<string, string>): RenderCell {
+  const date = { year: "numeric", month: "2-digit", day: "2-digit" } as const;
+  const time = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" } as const;
+  // The Swedish format is that of ISO 8601.
+  const formatter = new Intl.DateTimeFormat("sv", { timeZone, ...date, ...time });
+  const renderTime = (instant: string) => {
+    const utc = `${instant.slice(0, 19).replace("T", " ")} UTC`;
+    const local = `${formatter.format(new Date(instant))} ${timeZone}`;
+    return html`<time datetime="${instant}">${local} <small>${utc}</small></time>`;
+  };
+  return (name, value) => {
+    if (value === null || value === undefined) return "–";
+    if (typeof value === "object") return toText(describeObject(value as Fields));
+    const text = String(value);
+    if (name === "at" || name.endsWith("At")) return renderTime(text);
+    if (name === "animalId") return toText(animalNames.get(text) ?? text);
+    if (name === "extent") return EXTENT_TEXTS[text] ?? text;
+    return CODES.has(name) && !text.includes(".") ? toWords(text) : toText(text);
+  };
 }
 
-function renderChanges({ changes }: Disclosure, formatTime: FormatTime): Html {
-  const rows = changes.map(({ occurredAt, type, stream, revision, actor, data }) => [
-    ...[formatTime(occurredAt), toWords(type), formatActor(actor)],
-    ...[toText(formatFields(data)), toText(`${stream} @ ${revision}`)],
-  ]);
-  const titles = ["Time", "Event", "By", "Recorded data", "Stream and revision"];
-  return html`<section><h2>All recorded changes</h2>${renderTable("Recorded changes", titles, rows)}</section>`;
+/** Describes an actor or an application by its name, and any other object by its members. */
+function describeObject({ id, name, type, note, ...fields }: Fields): string {
+  if (typeof id === "string" && name !== undefined)
+    return [[type, name ?? id, typeof name === "string" && type && `(${id})`].filter(Boolean).join(" "), note]
+      .filter(Boolean)
+      .join(", ");
+  return Object.entries({ id, name, type, note, ...fields })
+    .filter(([, value]) => value !== null && value !== undefined)
+    .map(([member, value]) => `${member}: ${typeof value === "string" ? value : JSON.stringify(value)}`)
+    .join("\n");
 }
 
-function formatActor({ type, id, name, note }: DisclosedActor): string {
-  const idText = name === null ? id : `${name} (${id})`;
-  return note === null ? `${type} ${idText}` : `${type} ${idText}, ${note}`;
+/** Renders records with the same members. The column of the id is the last. */
+function renderTable(
+  caption: string,
+  records: readonly Fields[],
+  renderCell: RenderCell,
+  columns: readonly string[] = Object.keys(records[0] ?? {}).sort((a, b) => Number(a === "id") - Number(b === "id")),
+): Html {
+  if (records.length === 0) return html`<p>None.</p>`;
+  const head = columns.map((name) => html`<th scope="col">${toWords(name).replace(/ id$/, "")}</th>`);
+  const body = records.map(
+    (record) => html`<tr>${columns.map((name) => html`<td>${renderCell(name, record[name])}</td>`)}</tr>\n`,
+  );
+  return html`<div class="scroll" role="region" tabindex="0" aria-label="${caption}"><table><thead><tr>${head}</tr></thead>
+<tbody>${body}</tbody></table></div>`;
 }
 
 /** Converts a name in camelCase or snake_case to words: `AppointmentConfirmed` → `Appointment confirmed`. */
 function toWords(name: string): string {
   const words = name.replaceAll("_", " ").replaceAll(/([a-z])([A-Z])/g, "$1 $2");
-  return words.charAt(0) + words.slice(1).toLowerCase();
+  return words.charAt(0).toUpperCase() + words.slice(1).toLowerCase();
 }
 
 /** Marks text that can contain long words, so that the words are broken to fit the column. */
-function toText(text: string | null): Html | null {
-  return text === null ? null : html`<span class="text">${text}</span>`;
+function toText(text: string): Html {
+  return html`<span class="text">${text}</span>`;
 }
 
-function formatFields(fields: Readonly<Record<string, unknown>>): string {
-  const entries = Object.entries(fields).filter(([, value]) => value !== null && value !== undefined);
-  return entries
-    .map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`)
-    .join("\n");
+class Html {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
 }
 
-function renderFacts(facts: readonly (readonly [name: string, value: Html | string | null])[]): Html {
-  return html`<dl>${facts.map(([name, value]) => html`<dt>${name}</dt><dd>${value ?? "none"}</dd>`)}</dl>`;
+type Value = Html | string | false | readonly Html[];
+
+/** Creates HTML from a template. Values are escaped, except {@link Html}. */
+function html(strings: TemplateStringsArray, ...values: Value[]): Html {
+  return new Html(strings.reduce((text, part, index) => text + toHtmlText(values[index - 1] ?? false) + part));
 }
 
-function renderTable(caption: string, titles: readonly string[], rows: readonly (Html | string | null)[][]): Html {
-  if (rows.length === 0) return html`<p>None.</p>`;
-  const head = titles.map((title) => html`<th scope="col">${title}</th>`);
-  const body = rows.map((cells) => html`<tr>${cells.map((cell) => html`<td>${cell ?? "–"}</td>`)}</tr>\n`);
-  return html`<div class="scroll" role="region" tabindex="0" aria-label="${caption}"><table><thead><tr>${head}</tr></thead>
-<tbody>${body}</tbody></table></div>`;
+const ENTITIES: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
+
+function toHtmlText(value: Value): string {
+  if (value === false) return "";
+  if (value instanceof Html) return value.text;
+  if (typeof value === "string") return value.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? character);
+  return value.map(toHtmlText).join("");
 }
+
+/**
+ * Style sheet of the printable disclosure. The style sheet contains no characters that HTML would interpret in a style
+ * element.
+ */
+const DISCLOSURE_STYLE = `
+:root { color-scheme: light; }
+* { box-sizing: border-box; }
+body { max-width: 70rem; margin: 0 auto; padding: 1.5rem; color: #17292b; background: #fff;
+  font: 1rem / 1.5 system-ui, "Segoe UI", Roboto, "Liberation Sans", sans-serif; }
+h1 { margin: 0; font-size: 1.6rem; }
+h2 { margin: 2rem 0 0.5rem; font-size: 1.2rem; border-bottom: 2px solid #0f5c63; }
+p { margin: 0.4rem 0; }
+small { display: block; color: #4c6265; font-size: 0.85em; }
+dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 0.1rem 1rem; margin: 0.75rem 0 0; }
+dt { color: #4c6265; }
+dd { margin: 0; overflow-wrap: anywhere; }
+.note { padding: 0.5rem 0.75rem; border-left: 4px solid #4c6265; background: #eef3f3; }
+.scroll { overflow-x: auto; }
+table { width: 100%; border-collapse: collapse; font-size: 0.85rem; }
+th, td { padding: 0.3rem 0.6rem 0.3rem 0; border-bottom: 1px solid #b9c6c8; text-align: left; vertical-align: top; }
+td { overflow-wrap: break-word; white-space: pre-line; }
+.text { overflow-wrap: anywhere; }
+@media (max-width: 40rem) {
+  body { padding: 0.75rem; }
+  dl { grid-template-columns: minmax(0, 1fr); }
+  table { min-width: 44rem; }
+}
+@page { size: A4; margin: 15mm; }
+@media print {
+  body { max-width: none; padding: 0; font-size: 10pt; }
+  .scroll { overflow: visible; }
+  table { font-size: 8pt; }
+  thead { display: table-header-group; }
+  tr { break-inside: avoid; }
+  h2 { break-after: avoid; }
+}
+`;

@@ -4,7 +4,7 @@ import { LRUCache } from "lru-cache";
 import type { Aggregate } from "../../shared/domain/aggregate.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import { type Category, toStreamName } from "../../shared/domain/events/category.ts";
-import { clinicStreams } from "../../shared/domain/events/clinic.ts";
+import { clinicStreams, resourceStreams } from "../../shared/domain/events/clinic.ts";
 import { animalConsentStreams } from "../../shared/domain/events/consent.ts";
 import { installationStreams, partnerApplicationStreams } from "../../shared/domain/events/partner.ts";
 import { animalStreams, customerStreams } from "../../shared/domain/events/people.ts";
@@ -12,8 +12,9 @@ import { reachEventStore } from "../../shared/eventstore/connect.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { subscribeToLog } from "../../shared/eventstore/subscription.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
-import { createBackoff, pause } from "../../shared/runtime/backoff.ts";
+import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
+import { repeat } from "../../shared/runtime/work.ts";
 import { type LoadedAggregate, loadAggregate } from "./handle.ts";
 
 export type LoadAggregate = <C extends Category, State>(
@@ -45,6 +46,7 @@ const CACHED_CATEGORIES = [
   partnerApplicationStreams,
   installationStreams,
   clinicStreams,
+  resourceStreams,
   animalStreams,
   animalConsentStreams,
   customerStreams,
@@ -63,7 +65,7 @@ const MAX_AGE_MS = 1_000;
 /** Interval between two checks that the log responds. */
 const CHECK_INTERVAL_MS = 400;
 
-const RETRY_DELAYS_MS = { firstMs: 100, maxMs: 5_000 };
+const RESTART_PAUSE_MS = 100;
 
 interface CachedAggregate {
   loading: Promise<LoadedAggregate<unknown>>;
@@ -146,25 +148,23 @@ export class AggregateCache {
     else this.#aggregates.set(stream, readAggregate, { size: serialize(state).length });
   }
 
-  async #follow(client: EventStoreDBClient, logger: Logger): Promise<void> {
+  #follow(client: EventStoreDBClient, logger: Logger): Promise<void> {
     const { signal } = this.#ending;
-    const backoff = createBackoff(RETRY_DELAYS_MS);
-    while (!signal.aborted) {
+    const follow = async () => {
+      const options = { client, after: END, categories: CACHED_CATEGORIES, isSkipped: () => true, signal } as const;
       try {
-        const options = { client, after: END, categories: CACHED_CATEGORIES, isSkipped: () => true, signal } as const;
         for await (const item of subscribeToLog(options)) {
           // Events before the end of the log may have been missed, so nothing that was read earlier is kept.
           if (item.kind === "caughtUp") this.#isLive = true;
           if (item.kind === "skipped") this.#aggregates.delete(item.stream);
-          backoff.reset();
         }
-      } catch (error) {
-        logger.warn({ error }, "the subscription to access data ended: requests read the log until it is back");
+      } finally {
+        this.#isLive = false;
+        this.#aggregates.clear();
       }
-      this.#isLive = false;
-      this.#aggregates.clear();
-      await backoff.pause(signal);
-    }
+    };
+    const loop = { name: "subscription to access data", logger, signal, report: () => undefined };
+    return repeat(loop, follow, () => pause(RESTART_PAUSE_MS, signal));
   }
 
   async #check(client: EventStoreDBClient): Promise<void> {
@@ -182,5 +182,7 @@ export class AggregateCache {
 }
 
 function isRefusal(error: unknown): boolean {
-  return error instanceof DomainError || (error instanceof ApiError && error.status < 500);
+  // Cached aggregates do not decide whether a place is taken.
+  if (error instanceof DomainError) return error.code !== "slot_taken";
+  return error instanceof ApiError && error.status < 500;
 }

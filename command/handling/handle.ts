@@ -22,6 +22,12 @@ export interface CommandContext {
   correlationId: string;
   causationId: string;
   now: number;
+  /** HMAC of the request; see `eventMetadata`. */
+  requestHash?: string;
+  /** If true, appointments and holds may exceed the capacity of a resource, which their reservations record. */
+  overbooks?: boolean;
+  /** If true, a changed stream is first assumed not to exist, which saves a read if the assumption is right. */
+  isExpectedNew?: boolean;
   /** W3C trace context of the request, if it is traced. */
   traceparent?: string | undefined;
   /** Aborts when the caller has got a response. The command then reads no further pages of its stream. */
@@ -30,8 +36,10 @@ export interface CommandContext {
 
 export interface LoadedAggregate<State> {
   state: State | undefined;
-  /** State after the first event that was read; undefined if the stream does not exist. See {@link EventLog.read}. */
+  /** First state of the events that were read; undefined if there is no state. See {@link EventLog.read}. */
   initialState: State | undefined;
+  /** Revision of the event with which the state began. */
+  initialRevision: bigint;
   /** Revision of the last event; `EMPTY_STREAM` if the stream does not exist. */
   revision: bigint;
   /** Log position of the last event; undefined if the stream does not exist. */
@@ -45,6 +53,8 @@ export interface LoadedAggregate<State> {
 export interface CommandResult<State> {
   state: State | undefined;
   initialState: State | undefined;
+  /** Revision of the event with which the state began. */
+  initialRevision: bigint;
   events: CatalogEvent[];
   /** Log position of the command's last event; undefined if the command changed nothing. */
   position: bigint | undefined;
@@ -69,7 +79,10 @@ export async function loadAggregate<C extends Category, State>(
   const loadedAggregate: LoadedAggregate<State> = { ...NEW_AGGREGATE };
   for (const event of events) {
     loadedAggregate.state = aggregate.evolve(loadedAggregate.state, event);
-    loadedAggregate.initialState ??= loadedAggregate.state;
+    if (loadedAggregate.initialState === undefined) {
+      loadedAggregate.initialState = loadedAggregate.state;
+      loadedAggregate.initialRevision = event.revision;
+    }
     loadedAggregate.revision = event.revision;
     loadedAggregate.position = event.position;
     if (event.isKeyMissing) loadedAggregate.isKeyMissing = true;
@@ -83,6 +96,7 @@ export async function loadAggregate<C extends Category, State>(
 const NEW_AGGREGATE = {
   state: undefined,
   initialState: undefined,
+  initialRevision: 0n,
   revision: EMPTY_STREAM,
   position: undefined,
   isKeyMissing: false,
@@ -95,9 +109,7 @@ const NEW_AGGREGATE = {
  *
  * @param decide pure; returns the events, none if the command changes nothing; throws {DomainError} if a rule refuses
  *   the command
- * @param options.onConflict `retry` (default, up to 10 seconds) or `throw`
- * @param options.isExpectedNew if true, the stream is first assumed not to exist, which saves a read if the assumption
- *   is right
+ * @param onConflict `retry` (default, up to 10 seconds) or `throw`
  * @throws {WrongExpectedRevisionError} if another writer appended first; nothing was appended
  * @throws {DomainError} `too_many_changes` if the stream has its maximum length; nothing was appended
  */
@@ -107,11 +119,11 @@ export function handle<C extends Category, State>(
   id: string,
   decide: Decision<State, EventOf<C>>,
   context: CommandContext,
-  options: { onConflict?: "retry" | "throw"; isExpectedNew?: boolean } = {},
+  onConflict: "retry" | "throw" = "retry",
 ): Promise<CommandResult<State>> {
   const stream = toStreamName(aggregate.category, id);
   const change = async (attempt: number) => {
-    const assumedChange = options.isExpectedNew && attempt === 0 ? decideAsNew(aggregate, decide, context) : undefined;
+    const assumedChange = context.isExpectedNew && attempt === 0 ? decideAsNew(aggregate, decide, context) : undefined;
     const { newEvents, revision, position, ...result } =
       assumedChange ??
       decideChange(aggregate, await loadAggregate(log, aggregate, id, context.signal), decide, context);
@@ -120,7 +132,7 @@ export function handle<C extends Category, State>(
     const newRevision = revision + BigInt(newEvents.length);
     return { ...result, position: newPosition, statePosition: newPosition, revision: newRevision };
   };
-  return options.onConflict === "throw" ? change(0) : changeStream(stream, change);
+  return onConflict === "throw" ? change(0) : changeStream(stream, change);
 }
 
 /**
@@ -148,7 +160,8 @@ function decideChange<C extends Category, State>(
   context: CommandContext,
 ) {
   const { revision, position, isKeyMissing, eventsSinceComplete } = loadedAggregate;
-  let { state, initialState } = loadedAggregate;
+  let { state, initialState, initialRevision } = loadedAggregate;
+  if (initialState === undefined) initialRevision = revision + 1n;
   const events = decide(state) as (EventOf<C> & CatalogEvent)[];
   if (isKeyMissing) requireKnownPersonalData(events);
   const evolve = (event: EventOf<C> & CatalogEvent): NewEvent => {
@@ -161,7 +174,7 @@ function decideChange<C extends Category, State>(
   const isSummaryDue = events.length > 0 && eventsSinceComplete + events.length >= SUMMARY_INTERVAL;
   if (isSummaryDue && state && aggregate.summarize)
     newEvents.push(evolve(aggregate.summarize(state) as EventOf<C> & CatalogEvent));
-  return { state, initialState, events, newEvents, revision, position };
+  return { state, initialState, initialRevision, events, newEvents, revision, position };
 }
 
 /**
@@ -190,6 +203,7 @@ export function toMetadata(context: CommandContext): NewEventMetadata {
     clinicId: context.clinicId,
     environment: context.environment,
     occurredAt: toInstant(context.now),
+    ...(context.requestHash !== undefined && { requestHash: context.requestHash }),
     ...(context.traceparent !== undefined && { traceparent: context.traceparent }),
   };
 }

@@ -11,36 +11,38 @@ import { readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import type { CommandContext } from "./handle.ts";
 
-const POOL_SIZE = 2;
-
-const STATEMENT_TIMEOUT_MS = 5_000;
+const POOL_OPTIONS = { size: 2, statementTimeoutMs: 5_000 };
 
 /**
  * Connects to the event log, calls a function with it, and closes the connection afterwards. Commands that read or
- * append personal data also need DATABASE_URL and PERSONAL_DATA_KEYS.
+ * append personal data also need DATABASE_URL and PERSONAL_DATA_KEYS. The function can open a connection pool, which
+ * needs DATABASE_URL.
  *
  * @throws {ConfigError} if EVENTSTORE_URL is missing or invalid; from a read or an append, also if another setting is
  */
 export async function withEventLog<Result>(
   env: NodeJS.ProcessEnv,
-  run: (log: EventLog, client: EventStoreDBClient, dataKeys: DataKeys) => Promise<Result>,
+  run: (log: EventLog, client: EventStoreDBClient, dataKeys: DataKeys, openPool: () => pg.Pool) => Promise<Result>,
+  poolOptions = POOL_OPTIONS,
 ): Promise<Result> {
   const { EVENTSTORE_URL } = readConfig(["EVENTSTORE_URL"], env);
   const client = connectEventStore(EVENTSTORE_URL, "operator");
   let pool: pg.Pool | undefined;
-  const dataKeys = deferDataKeys(() => {
-    const keyConfig = readConfig(["DATABASE_URL", "PERSONAL_DATA_KEYS"], env);
-    pool = createPool({
-      url: keyConfig.DATABASE_URL,
+  const openPool = () => {
+    pool ??= createPool({
+      url: readConfig(["DATABASE_URL"], env).DATABASE_URL,
       applicationName: "operator",
-      size: POOL_SIZE,
-      statementTimeoutMs: STATEMENT_TIMEOUT_MS,
+      ...poolOptions,
       logger: createLogger("operator", "silent"), // the command reports a lost connection
     });
-    return createDataKeys(pool, keyConfig);
+    return pool;
+  };
+  const dataKeys = deferDataKeys(() => {
+    const keyConfig = readConfig(["DATABASE_URL", "PERSONAL_DATA_KEYS"], env);
+    return createDataKeys(openPool(), keyConfig);
   });
   try {
-    return await run(createEventLog(client, { dataKeys }), client, dataKeys);
+    return await run(createEventLog(client, { dataKeys }), client, dataKeys, openPool);
   } finally {
     await Promise.all([client.dispose(), pool?.end()]);
   }

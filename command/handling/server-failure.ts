@@ -2,9 +2,8 @@ import pg from "pg";
 import { isAccessDenied } from "../../shared/eventstore/connect.ts";
 import { type EventLog, LogUnavailableError } from "../../shared/eventstore/log.ts";
 import { isLogAvailable } from "../../shared/eventstore/stream-failure.ts";
-import { KeyStoreUnavailableError } from "../../shared/personal-data/data-keys.ts";
-import { isPostgresUnavailable, isValueRefused } from "../../shared/postgres/unavailable.ts";
 import { ConfigError } from "../../shared/runtime/config.ts";
+import { isPostgresUnavailable, isValueRefused } from "../../shared/runtime/failures.ts";
 
 /**
  * Returns true if an error would also occur for other objects: a server is unavailable, or a setting or a right is wrong.
@@ -12,7 +11,6 @@ import { ConfigError } from "../../shared/runtime/config.ts";
 export function isServerFailure(error: unknown): boolean {
   return (
     error instanceof LogUnavailableError ||
-    error instanceof KeyStoreUnavailableError ||
     error instanceof ConfigError ||
     isAccessDenied(error) ||
     isPostgresUnavailable(error) ||

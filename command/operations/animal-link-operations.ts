@@ -1,13 +1,12 @@
 import { type Animal, animalAggregate } from "../../shared/domain/clinic/animal.ts";
+import * as consents from "../../shared/domain/clinic/animal-consent.ts";
 import {
   type AnimalConsent,
   type AnimalLink,
   animalConsentAggregate,
   animalLinkCodeAggregate,
-  decideCreateLinkCode,
-  decideRedeemLinkCode,
-  decideWithdrawLink,
   findAnimalLink,
+  LINK_CODE_VALIDITY_MS,
   type LinkCode,
   refuseLinkCode,
 } from "../../shared/domain/clinic/animal-consent.ts";
@@ -15,18 +14,26 @@ import { refuseSandbox } from "../../shared/domain/clinic/clinic.ts";
 import { customerAggregate } from "../../shared/domain/clinic/customer.ts";
 import { normalizeLinkCode } from "../../shared/domain/clinic/link-code.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
-import type { AnimalLinkCodeEvent, ConsentCoverage, WithdrawalParty } from "../../shared/domain/events/consent.ts";
+import {
+  type AnimalLinkCodeEvent,
+  animalConsentStreams,
+  type ConsentCoverage,
+  type WithdrawalParty,
+  withdrawalParty,
+} from "../../shared/domain/events/consent.ts";
+import { integer } from "../../shared/domain/events/fields.ts";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { installationAggregate, requireApproved } from "../../shared/domain/partner/installation.ts";
 import { findFixtureAnimal, type Sandbox } from "../../shared/domain/partner/sandbox.ts";
 import { listSandboxLinks } from "../../shared/domain/partner/sandbox-link-code.ts";
-import { isErased, requireNotErased } from "../../shared/domain/personal-data/erasure.ts";
+import { isErased } from "../../shared/domain/personal-data/erasure.ts";
 import { requireExisting } from "../../shared/domain/preconditions.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
+import { declareCommand, defineCommand } from "./define-command.ts";
 import type { LinkCodes } from "./link-codes.ts";
-import { createClinicContext, loadClinicObject, loadCommandClinic, loadState, type Operation } from "./operation.ts";
+import { createReferences, loadCommandClinic, loadState } from "./operation.ts";
 
 /** The application and the clinic of a link. */
 interface LinkOwner {
@@ -50,12 +57,12 @@ export async function createLinkCode(
   const { animalId, applicationId, clinicId } = request;
   const { clinic, clinicContext } = await loadCommandClinic(log, clinicId, context);
   refuseSandbox(clinic);
-  const { customerId } = await loadClinicObject(log, animalAggregate, animalId, clinicId, "animal");
-  requireNotErased(await loadClinicObject(log, customerAggregate, customerId, clinicId, "customer"), "customer");
-  requireApproved(await loadState(log, installationAggregate, deriveInstallationId(applicationId, clinicId)));
+  const { find, require } = createReferences(log, clinicId);
+  await require(customerAggregate, (await require(animalAggregate, animalId)).customerId);
+  requireApproved(await find(installationAggregate, deriveInstallationId(applicationId, clinicId)));
   const { code, linkId } = linkCodes.generate();
   const expiresAt = toInstant(context.now + validityMs);
-  const decide = decideCreateLinkCode({ ...request, linkId, expiresAt }, context.now);
+  const decide = consents.createLinkCode({ ...request, linkId, expiresAt }, context.now);
   const result = await handle(log, animalConsentAggregate, animalId, decide, clinicContext);
   // If the pointer is missing after a crash, nobody knows the code.
   const assigned: AnimalLinkCodeEvent = { type: "AnimalLinkCodeAssigned", data: { linkId, animalId } };
@@ -63,7 +70,6 @@ export async function createLinkCode(
   return { ...result, code, expiresAt };
 }
 
-/** A link with its animal. */
 export interface LinkedAnimal {
   animal: Animal;
   link: AnimalLink;
@@ -82,22 +88,35 @@ export async function redeemLinkCode(
   context: CommandContext,
 ): Promise<LinkedAnimal> {
   const { applicationId, clinicId, code, sandbox } = input;
-  const target = sandbox
-    ? listSandboxLinks(sandbox).find((link) => normalizeLinkCode(link.code) === normalizeLinkCode(code))
-    : await findCodeTarget(log, linkCodes.listLinkIds(code));
-  if (!target) return refuseLinkCode();
-  const { animalId, linkId, sandboxCode } = target;
-  const animal = await loadLinkedAnimal(log, animalId, sandbox);
-  if (animal?.clinicId !== clinicId) return refuseLinkCode();
+  const linkIds = sandbox
+    ? listSandboxLinks(sandbox).flatMap((link) => (haveSameCharacters(link.code, code) ? [link.linkId] : []))
+    : linkCodes.listLinkIds(code);
+  const found = await findLink(log, linkIds, sandbox);
+  if (found?.animal.clinicId !== clinicId) return refuseLinkCode();
+  const { animal, isOwnerErased, ...target } = found;
   const { customerId } = animal;
   const redemption = {
-    ...{ animalId, clinicId, customerId, applicationId, linkId, sandboxCode },
-    isOwnerErased: await isOwnerErased(log, animal, sandbox),
+    ...{ ...target, clinicId, customerId, applicationId, isOwnerErased },
     sandboxGeneration: sandbox?.generation ?? 0,
   };
-  const decide = decideRedeemLinkCode(redemption, context.now);
-  const { state, statePosition } = await handle(log, animalConsentAggregate, animalId, decide, context);
+  const decide = consents.redeemLinkCode(redemption, context.now);
+  const { state, statePosition } = await handle(log, animalConsentAggregate, target.animalId, decide, context);
   return { animal, link: requireExisting(findAnimalLink(state, input), "animal_link"), statePosition };
+}
+
+const haveSameCharacters = (code: string, otherCode: string) =>
+  normalizeLinkCode(code) === normalizeLinkCode(otherCode);
+
+/** Finds the first of several links, with its animal. The animals of a sandbox's fixture have no owner in the log. */
+async function findLink(log: EventLog, linkIds: readonly string[], sandbox: Sandbox | null) {
+  const sandboxLink = sandbox && listSandboxLinks(sandbox).find(({ linkId }) => linkIds.includes(linkId));
+  const target = sandbox ? sandboxLink : await findCodeTarget(log, linkIds);
+  if (!target) return undefined;
+  const { animalId, linkId, sandboxCode } = target;
+  const animal = sandbox ? findFixtureAnimal(sandbox, animalId) : await loadState(log, animalAggregate, animalId);
+  if (!animal) return undefined;
+  const customer = sandbox ? undefined : await loadState(log, customerAggregate, animal.customerId);
+  return { animalId, linkId, sandboxCode, animal, isOwnerErased: customer !== undefined && isErased(customer) };
 }
 
 interface CodeTarget {
@@ -114,30 +133,38 @@ async function findCodeTarget(log: EventLog, linkIds: readonly string[]): Promis
   return undefined;
 }
 
-async function loadLinkedAnimal(log: EventLog, animalId: string, sandbox: Sandbox | null) {
-  return sandbox ? findFixtureAnimal(sandbox, animalId) : loadState(log, animalAggregate, animalId);
-}
+const MINUTE_MS = 60_000;
 
-/** The animals of a sandbox's fixture have no owner in the log. */
-async function isOwnerErased(log: EventLog, { customerId }: Animal, sandbox: Sandbox | null): Promise<boolean> {
-  const customer = sandbox ? undefined : await loadState(log, customerAggregate, customerId);
-  return customer !== undefined && isErased(customer);
-}
+export const createLinkCodeCommand = declareCommand("animal link-code create", animalConsentAggregate, {
+  summary:
+    "Creates a code with which an application can link an animal once. The code is shown only now. Give it to the animal's owner. It replaces an earlier code that was not redeemed. Uses PERSONAL_DATA_KEYS.",
+  input: animalConsentStreams.events.AnimalLinkCodeCreated.omit({ linkId: true, expiresAt: true }).extend({
+    validMinutes: integer(LINK_CODE_VALIDITY_MS.min / MINUTE_MS, LINK_CODE_VALIDITY_MS.max / MINUTE_MS).describe(
+      "validity of the code in minutes, up to seven days",
+    ),
+  }),
+  permission: "manage_schedule",
+  isImportable: false,
+  async run(dependencies, { validMinutes, ...request }, context) {
+    const input = { ...request, validityMs: validMinutes * MINUTE_MS };
+    const { code, expiresAt, ...result } = await createLinkCode(dependencies, input, context);
+    return { ...result, secrets: { code, expiresAt } };
+  },
+  example: { covers: "appointments_write", validMinutes: 1440 },
+});
 
-/**
- * Withdraws the consent to an application, for the clinic or the owner. Takes effect within a second. Also possible at a
- * closed or deleted clinic.
- *
- * @throws {DomainError} `animal_link_not_found`
- */
-export const withdrawLink: Operation<
-  LinkOwner & { animalId: string; requestedBy: WithdrawalParty },
-  AnimalConsent
-> = async (log, { animalId, ...withdrawal }, context) => {
-  const clinicContext = await createClinicContext(log, withdrawal.clinicId, context);
-  const decide = decideWithdrawLink({ ...withdrawal, linkId: null });
-  return handle(log, animalConsentAggregate, animalId, decide, clinicContext);
-};
+/** For the clinic or the owner. Also possible at a closed or deleted clinic. */
+export const withdrawLink = defineCommand("animal link withdraw", animalConsentAggregate, {
+  summary:
+    "Withdraws the consent to share an animal with an application, and invalidates a code that was not redeemed. Takes effect within about a second.",
+  input: animalConsentStreams.events.AnimalLinkWithdrawn.omit({ linkId: true }).extend({
+    requestedBy: withdrawalParty.exclude(["application"]).describe("who withdraws the consent"),
+  }),
+  permission: "manage_schedule",
+  isAllowedWhenClosed: true,
+  decide: ({ animalId: _, ...withdrawal }) => consents.withdrawLink({ ...withdrawal, linkId: null }),
+  example: { requestedBy: "owner" },
+});
 
 /**
  * Ends a link at the request of its application. In a sandbox, the application can also rehearse another party's request.
@@ -151,12 +178,8 @@ export async function endLink(
   context: CommandContext,
 ): Promise<bigint | undefined> {
   const { linkId, sandbox, requestedBy, ...owner } = input;
-  const target = sandbox
-    ? listSandboxLinks(sandbox).find((link) => link.linkId === linkId)
-    : await findCodeTarget(log, linkId === undefined ? [] : [linkId]);
-  const animal = target && (await loadLinkedAnimal(log, target.animalId, sandbox));
-  if (!animal || (await isOwnerErased(log, animal, sandbox)))
-    throw new DomainError("animal_link_not_found", "there is no such link");
-  const decide = decideWithdrawLink({ ...owner, linkId: target.linkId, requestedBy });
-  return (await handle(log, animalConsentAggregate, animal.id, decide, context)).statePosition;
+  const found = await findLink(log, linkId === undefined ? [] : [linkId], sandbox);
+  if (!found || found.isOwnerErased) throw new DomainError("animal_link_not_found", "there is no such link");
+  const decide = consents.withdrawLink({ ...owner, linkId: found.linkId, requestedBy });
+  return (await handle(log, animalConsentAggregate, found.animalId, decide, context)).statePosition;
 }

@@ -1,19 +1,12 @@
 import { hash, randomBytes, randomUUID } from "node:crypto";
-import type { Decision } from "../../shared/domain/aggregate.ts";
-import type { PartnerApplicationEvent } from "../../shared/domain/events/partner.ts";
-import {
-  type Application,
-  applicationAggregate,
-  decideApproveWebhookOrigin,
-  decideIssueCredential,
-  decideRegisterApplication,
-  decideRevokeApplication,
-  decideRevokeCredential,
-  decideWithdrawWebhookOrigin,
-} from "../../shared/domain/partner/application.ts";
+import { z } from "zod";
+import { uuid } from "../../shared/domain/events/fields.ts";
+import { partnerApplicationStreams } from "../../shared/domain/events/partner.ts";
+import * as applications from "../../shared/domain/partner/application.ts";
+import { type Application, applicationAggregate } from "../../shared/domain/partner/application.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
-import type { Operation } from "./operation.ts";
+import { declareCommand, defineCommandOutsideClinics } from "./define-command.ts";
 import { openSandbox } from "./sandbox-operations.ts";
 
 /** A new credential with its client secret, which is shown only once and never stored. */
@@ -30,11 +23,11 @@ interface IssuedCredential {
  */
 export async function registerApplication(
   log: EventLog,
-  input: Omit<Parameters<typeof decideRegisterApplication>[0], "applicationId"> & { applicationId?: string },
+  input: Omit<Parameters<typeof applications.registerApplication>[0], "applicationId"> & { applicationId?: string },
   context: CommandContext,
 ): Promise<CommandResult<Application> & { applicationId: string }> {
   const applicationId = input.applicationId ?? randomUUID();
-  const decide = decideRegisterApplication({ ...input, applicationId });
+  const decide = applications.registerApplication({ ...input, applicationId });
   const applicationContext = { ...context, environment: input.environment };
   // The application is registered last, so that a registered application always has its sandbox.
   if (input.environment === "sandbox") {
@@ -50,42 +43,68 @@ export async function issueCredential(
   log: EventLog,
   { applicationId }: { applicationId: string },
   context: CommandContext,
-): Promise<IssuedCredential> {
+): Promise<IssuedCredential & CommandResult<Application>> {
   const clientSecret = generateClientSecret();
   const credentialId = randomUUID();
-  const decide = decideIssueCredential({ credentialId, secretHash: hashClientSecret(clientSecret) });
-  await handle(log, applicationAggregate, applicationId, decide, context);
-  return { credentialId, clientSecret };
+  const decide = applications.issueCredential({ credentialId, secretHash: hashClientSecret(clientSecret) });
+  const result = await handle(log, applicationAggregate, applicationId, decide, context);
+  return { ...result, credentialId, clientSecret };
 }
 
-function defineOperation<Command extends { applicationId: string }>(
-  decide: (command: Command) => Decision<Application, PartnerApplicationEvent>,
-): Operation<Command, Application> {
-  return (log, command, context) => handle(log, applicationAggregate, command.applicationId, decide(command), context);
-}
+const { ApplicationRegistered, ApplicationRevoked, CredentialIssued, CredentialRevoked } =
+  partnerApplicationStreams.events;
 
-/** Revokes a credential. Access tokens of the credential are refused within a second. */
-export const revokeCredential = defineOperation((command: { applicationId: string; credentialId: string }) =>
-  decideRevokeCredential(command.credentialId),
-);
+export const registerApplicationCommand = declareCommand("partner register", applicationAggregate, {
+  summary: "Registers a partner's application in one environment. The application's id is its OAuth client id.",
+  input: ApplicationRegistered,
+  creates: "applicationId",
+  run: ({ log }, registration, context) => registerApplication(log, registration, context),
+  example: { name: "Pet Planner", environment: "sandbox", scopes: ["clinic:read", "appointments:read"] },
+});
 
-/** In production, allows an application to register webhook endpoints at an origin and to receive webhooks there. */
-export const approveWebhookOrigin = defineOperation((command: { applicationId: string; origin: string }) =>
-  decideApproveWebhookOrigin(command.origin),
-);
+export const revokeApplication = defineCommandOutsideClinics("partner revoke", applicationAggregate, {
+  summary: "Revokes an application's access to all clinics permanently.",
+  input: ApplicationRevoked,
+  decide: applications.revokeApplication,
+  example: { reason: "Contract ended" },
+});
 
-/**
- * Withdraws the approval of an origin. New endpoints at the origin are refused. Deliveries to existing endpoints at the
- * origin are held until the operator approves the origin again.
- */
-export const withdrawWebhookOrigin = defineOperation((command: { applicationId: string; origin: string }) =>
-  decideWithdrawWebhookOrigin(command.origin),
-);
+export const issueCredentialCommand = declareCommand("partner issue-credential", applicationAggregate, {
+  summary: "Issues a client secret. The secret is shown only once. An application can have two active secrets.",
+  input: CredentialIssued.pick({ applicationId: true }),
+  isImportable: false,
+  async run({ log }, { applicationId }, context) {
+    const { credentialId, clientSecret, ...result } = await issueCredential(log, { applicationId }, context);
+    return { ...result, ids: { credentialId }, secrets: { clientSecret } };
+  },
+});
 
-/** Permanently revokes an application's access to all clinics. */
-export const revokeApplication = defineOperation((command: { applicationId: string; reason: string | null }) =>
-  decideRevokeApplication(command.reason),
-);
+/** Access tokens of the credential are refused within a second. */
+export const revokeCredential = defineCommandOutsideClinics("partner revoke-credential", applicationAggregate, {
+  summary: "Revokes a client secret and all access tokens issued for it.",
+  input: CredentialRevoked,
+  decide: applications.revokeCredential,
+});
+
+const originInput = z.object({
+  applicationId: uuid,
+  origin: z.string().max(300).describe("scheme, host and port, such as https://hooks.example.com"),
+});
+
+export const approveWebhookOrigin = defineCommandOutsideClinics("partner approve-origin", applicationAggregate, {
+  summary: "Approves an origin for an application's production webhooks, and releases held deliveries.",
+  input: originInput,
+  decide: applications.approveWebhookOrigin,
+  example: { origin: "https://hooks.example.com" },
+});
+
+/** New endpoints at the origin are refused. */
+export const withdrawWebhookOrigin = defineCommandOutsideClinics("partner withdraw-origin", applicationAggregate, {
+  summary: "Withdraws the approval of an origin. Deliveries to the origin are held until it is approved again.",
+  input: originInput,
+  decide: applications.withdrawWebhookOrigin,
+  example: { origin: "https://hooks.example.com" },
+});
 
 function generateClientSecret(): string {
   return `cs_${randomBytes(32).toString("base64url")}`;

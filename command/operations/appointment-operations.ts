@@ -1,32 +1,30 @@
 import { hash } from "node:crypto";
+import { z } from "zod";
 import type { Decision } from "../../shared/domain/aggregate.ts";
+import * as appointments from "../../shared/domain/appointment/appointment.ts";
 import {
   type Appointment,
-  type AppointmentMove,
   appointmentAggregate,
-  decideAllocate,
-  decideCancel,
-  decideCheckIn,
-  decideComplete,
-  decideConfirm,
-  decideMarkNoShow,
-  decidePutInWaiting,
-  decideRelease,
-  decideReschedule,
-  decideStartConsultation,
+  statusAfterEvent,
+  type Transition,
 } from "../../shared/domain/appointment/appointment.ts";
-import { type AppointmentImport, decideImport, deriveOccurredAt } from "../../shared/domain/appointment/import.ts";
-import { type AppointmentRequest, decideRequest } from "../../shared/domain/appointment/request.ts";
-import { type Animal, animalAggregate } from "../../shared/domain/clinic/animal.ts";
-import { type Clinic, refuseSandbox, restrictToOpenClinic } from "../../shared/domain/clinic/clinic.ts";
+import * as imports from "../../shared/domain/appointment/import.ts";
+import { deriveOccurredAt } from "../../shared/domain/appointment/import.ts";
+import * as requests from "../../shared/domain/appointment/request.ts";
+import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
+import { type Clinic, refuseSandbox } from "../../shared/domain/clinic/clinic.ts";
 import { type Customer, customerAggregate } from "../../shared/domain/clinic/customer.ts";
-import { type Resource, resourceAggregate } from "../../shared/domain/clinic/resource.ts";
-import { type AppointmentEvent, requestDefaults } from "../../shared/domain/events/appointment.ts";
-import type { DataOf } from "../../shared/domain/events/category.ts";
+import { resourceAggregate } from "../../shared/domain/clinic/resource.ts";
+import {
+  type AppointmentEvent,
+  appointmentStreams,
+  detailDefaults,
+  requestDefaults,
+} from "../../shared/domain/events/appointment.ts";
+import { uuid } from "../../shared/domain/events/fields.ts";
 import { requireOwnedBy } from "../../shared/domain/preconditions.ts";
-import type { EventLog } from "../../shared/eventstore/log.ts";
-import { type CommandContext, type CommandResult, handle } from "../handling/handle.ts";
-import { defineClinicOperation, loadClinicObject, loadCommandClinic, loadState, type Operation } from "./operation.ts";
+import { defineCommand, defineTransitions } from "./define-command.ts";
+import { defineClinicOperation, type References } from "./operation.ts";
 
 /** Identifies an appointment of a clinic. An appointment of another clinic is refused with `appointment_not_found`. */
 interface AppointmentReference {
@@ -34,168 +32,174 @@ interface AppointmentReference {
   appointmentId: string;
 }
 
-/** Details that are absent have the values of `requestDefaults`. */
-type FrontDeskRequest = Pick<
-  AppointmentRequest,
-  "appointmentId" | "clinicId" | "branchId" | "animalId" | "scheduledAt"
-> &
-  Partial<Omit<AppointmentRequest, "applicationId" | "requestHash" | "textHash" | "sandboxGeneration">>;
+const { AppointmentRequested, AppointmentImported, AppointmentConfirmed, ...events } = appointmentStreams.events;
+const permission = "manage_schedule";
+
+/** Flag of commands that reserve places. */
+export const overbook = z
+  .boolean()
+  .default(false)
+  .describe("exceed the capacity of the resource, which the log records");
 
 /** Requests an appointment at the clinic's front desk. A repeated request with the same id changes nothing. */
-export const requestAppointment = defineClinicOperation(
-  appointmentAggregate,
-  "appointmentId",
-  (
-    input: FrontDeskRequest,
-    clinic,
-    now,
-    { animal, customer }: { animal: Animal | undefined; customer: Customer | undefined },
-  ) => {
+export const requestAppointment = defineCommand("appointment request", appointmentAggregate, {
+  summary: "Requests an appointment at the front desk.",
+  input: AppointmentRequested.omit({
+    customerId: true,
+    applicationId: true,
+    requestHash: true,
+    textHash: true,
+    sandboxGeneration: true,
+    place: true,
+    isConfirmed: true,
+  }).extend({ durationMinutes: AppointmentRequested.shape.durationMinutes.default(detailDefaults.durationMinutes) }),
+  creates: "appointmentId",
+  permission,
+  async refers({ animalId }, { find }) {
+    const animal = await find(animalAggregate, animalId);
+    return { animal, customer: await find(customerAggregate, animal?.customerId) };
+  },
+  decide(input, clinic, now, references) {
     refuseSandbox(clinic);
-    const request = { ...requestDefaults, ...input, ...hashRequest(input) };
+    const request = { ...requestDefaults, ...input, ...hashInput(input) };
     const animalAccess = "appointments_write";
-    return decideRequest(request, { clinic, animal, customer, animalAccess, permittedBranchIds: null, now });
+    return requests.requestAppointment(request, { clinic, ...references, animalAccess, permittedBranchIds: null, now });
   },
-  async (log, { animalId }) => {
-    const animal = await loadState(log, animalAggregate, animalId);
-    return { animal, customer: await loadState(log, customerAggregate, animal?.customerId ?? null) };
-  },
-);
-
-function defineOperation<Command extends AppointmentReference, References = undefined>(
-  decide: (command: Command, now: number, references: References) => Decision<Appointment, AppointmentEvent>,
-  loadReferences?: (log: EventLog, command: Command) => Promise<References>,
-): Operation<Command, Appointment> {
-  return defineClinicOperation(
-    appointmentAggregate,
-    "appointmentId",
-    (command: Command, clinic, now, references: References) => (state) =>
-      decide(command, now, references)(requireOwnedBy(clinic.id, hideBeforeReset(state, clinic), "appointment")),
-    loadReferences,
-  );
-}
-
-/** Returns undefined for an appointment from before the last reset of a sandbox. */
-function hideBeforeReset(state: Appointment | undefined, { sandboxGeneration }: Clinic): Appointment | undefined {
-  return state?.sandboxGeneration === sandboxGeneration ? state : undefined;
-}
-
-export const confirmAppointment = defineOperation(decideConfirm);
-export const checkInAppointment = defineOperation(decideCheckIn);
-export const putAppointmentInWaiting = defineOperation(decidePutInWaiting);
-export const startConsultation = defineOperation(decideStartConsultation);
-export const completeAppointment = defineOperation(decideComplete);
-export const markNoShow = defineOperation((_, now) => decideMarkNoShow(now));
-
-/** Decider of each transition that needs no further data than the time. */
-const decidersByStatus = {
-  confirmed: decideConfirm,
-  checked_in: decideCheckIn,
-  waiting: decidePutInWaiting,
-  in_consultation: decideStartConsultation,
-  completed: decideComplete,
-  cancelled: () => decideCancel(null, undefined),
-  no_show: decideMarkNoShow,
-} as const;
-
-/** Changes the status of an appointment. If the appointment already has the status, nothing changes. */
-export const changeAppointmentStatus = defineOperation(
-  ({ to }: AppointmentReference & { to: keyof typeof decidersByStatus }, now) =>
-    (state) =>
-      state?.status === to ? [] : decidersByStatus[to](now)(state),
-);
-export const releaseResource = defineOperation(({ assignmentId }: AppointmentReference & { assignmentId: string }) =>
-  decideRelease(assignmentId),
-);
-
-/** Loads the customer of an appointment if there is a reason, which is personal data. */
-async function loadReasonedCustomer(
-  log: EventLog,
-  { appointmentId, reason }: AppointmentReference & { reason: string | null },
-): Promise<Customer | undefined> {
-  const appointment = await loadState(log, appointmentAggregate, reason === null ? null : appointmentId);
-  return loadState(log, customerAggregate, appointment?.customerId ?? null);
-}
-
-export const cancelAppointment = defineOperation(
-  ({ reason }: AppointmentReference & { reason: string | null }, _, customer: Customer | undefined) =>
-    decideCancel(reason, customer),
-  loadReasonedCustomer,
-);
-
-export const rescheduleAppointment = defineOperation(
-  (command: AppointmentReference & AppointmentMove, now, customer: Customer | undefined) =>
-    decideReschedule(command, customer, now),
-  loadReasonedCustomer,
-);
-
-export const allocateResource = defineOperation(
-  (command: AppointmentReference & DataOf<AppointmentEvent, "ResourceAllocated">, _, resource: Resource) =>
-    decideAllocate(command, resource),
-  (log, { resourceId, clinicId }) => loadClinicObject(log, resourceAggregate, resourceId, clinicId, "resource"),
-);
+});
 
 /**
  * Imports an appointment and its status from another system. The time of the event is the time at which the appointment
  * reached that status. Partners are not notified.
- *
- * @throws {DomainError} `clinic_not_found`, `clinic_closed`, `clinic_is_a_sandbox`, and what {@link decideImport}
- *   throws
  */
-export async function importAppointment(
-  log: EventLog,
-  input: ImportInput,
-  context: CommandContext,
-): Promise<CommandResult<Appointment>> {
-  const { appointmentId, clinicId, animalId, customerId, resourceIds } = input;
-  const { clinic, clinicContext } = await loadCommandClinic(log, clinicId, context);
-  refuseSandbox(clinic);
-  const { now } = context;
-  const [animal, namedCustomer, ...resources] = await Promise.all([
-    loadState(log, animalAggregate, animalId),
-    loadState(log, customerAggregate, customerId),
-    ...resourceIds.map((id) => loadState(log, resourceAggregate, id)),
-  ]);
-  const ownerId = customerId === null ? (animal?.customerId ?? null) : null;
-  const customer = namedCustomer ?? (await loadState(log, customerAggregate, ownerId));
-  const request = { ...input, ...hashImport(input) };
-  const decide = restrictToOpenClinic(clinic, decideImport(request, { clinic, animal, customer, resources, now }));
-  const importContext = { ...clinicContext, now: deriveOccurredAt(request, now) };
-  return handle(log, appointmentAggregate, appointmentId, decide, importContext);
+export const importAppointment = defineCommand("appointment import", appointmentAggregate, {
+  summary: "Imports an appointment from another system with its status. Partners are not notified.",
+  input: AppointmentImported.omit({ requestHash: true, textHash: true }).extend({
+    durationMinutes: AppointmentImported.shape.durationMinutes.default(detailDefaults.durationMinutes),
+    customerId: uuid.nullable().describe("id of the customer; default: the owner of the animal"),
+    resourceIds: z.array(uuid).max(20).default([]).describe("ids of the allocated resources of the branch"),
+    resourcesUntil: events.ResourceAllocated.shape.allocationEnd
+      .nullable()
+      .describe("end of the allocations; default: end of the appointment"),
+  }),
+  creates: "appointmentId",
+  permission: "operator",
+  async refers({ animalId, customerId, resourceIds }, { find }) {
+    const [animal, namedCustomer, ...resources] = await Promise.all([
+      find(animalAggregate, animalId),
+      find(customerAggregate, customerId),
+      ...resourceIds.map((id) => find(resourceAggregate, id)),
+    ]);
+    const ownerId = customerId === null ? animal?.customerId : null;
+    return { animal, resources, customer: namedCustomer ?? (await find(customerAggregate, ownerId)) };
+  },
+  decide(input, clinic, now, references) {
+    refuseSandbox(clinic);
+    return imports.importAppointment({ ...input, ...hashInput(input) }, { clinic, ...references, now });
+  },
+  occurredAt: deriveOccurredAt,
+  // An import describes what is agreed already, so it is never refused for lack of a place.
+  overbooks: () => true,
+  example: { scheduledAt: "2024-03-01T09:00:00+01:00", status: "completed" },
+});
+
+/** Decides about an appointment of the clinic, since the last reset of a sandbox. */
+function requireOwn(decide: Decision<Appointment, AppointmentEvent>, { id, sandboxGeneration }: Clinic) {
+  return (state: Appointment | undefined) => {
+    const current = state?.sandboxGeneration === sandboxGeneration ? state : undefined;
+    return decide(requireOwnedBy(id, current, "appointment"));
+  };
 }
 
-type ImportInput = Omit<AppointmentImport, "requestHash" | "textHash">;
-type RequestHashes = Pick<AppointmentImport, "requestHash" | "textHash">;
+const transition = (type: Transition) => (_: unknown, clinic: Clinic, now: number) =>
+  requireOwn(appointments.changeStatus(type, now), clinic);
+
+export const [
+  confirmAppointment,
+  checkInAppointment,
+  putAppointmentInWaiting,
+  startConsultation,
+  completeAppointment,
+  markNoShow,
+] = defineTransitions("appointment", appointmentAggregate, { input: AppointmentConfirmed, permission }, [
+  ["confirm", "Confirms a requested appointment.", transition("AppointmentConfirmed")],
+  ["check-in", "Records that the animal of an appointment has arrived.", transition("AppointmentCheckedIn")],
+  ["wait", "Moves a checked-in appointment to the waiting room.", transition("AppointmentPutInWaiting")],
+  ["start", "Starts the consultation of an appointment.", transition("ConsultationStarted")],
+  ["complete", "Completes the consultation of an appointment.", transition("AppointmentCompleted")],
+  ["no-show", "Records that nobody came. The start time must have passed.", transition("AppointmentMarkedNoShow")],
+]);
+
+/** Changes the status of an appointment. If the appointment already has the status, nothing changes. */
+export const changeAppointmentStatus = defineClinicOperation(appointmentAggregate, {
+  decide({ to }: AppointmentReference & { to: (typeof statusAfterEvent)[Transition] }, clinic, now) {
+    const type = (Object.keys(statusAfterEvent) as Transition[]).find((key) => statusAfterEvent[key] === to);
+    return requireOwn(
+      (state) => (state?.status === to ? [] : appointments.changeStatus(type as Transition, now)(state)),
+      clinic,
+    );
+  },
+});
+
+/** Loads the customer of an appointment if there is a reason, which is personal data. */
+async function loadReasonedCustomer(
+  { appointmentId, reason }: { appointmentId: string; reason: string | null },
+  { find }: References,
+): Promise<Customer | undefined> {
+  const appointment = reason === null ? undefined : await find(appointmentAggregate, appointmentId);
+  return find(customerAggregate, appointment?.customerId);
+}
+
+export const cancelAppointment = defineCommand("appointment cancel", appointmentAggregate, {
+  summary: "Cancels an appointment whose consultation has not started.",
+  input: events.AppointmentCancelled,
+  permission,
+  refers: loadReasonedCustomer,
+  decide: ({ reason }, clinic, _, customer) => requireOwn(appointments.cancelAppointment(reason, customer), clinic),
+  example: { reason: "Cancelled by the owner" },
+});
+
+export const rescheduleAppointment = defineCommand("appointment reschedule", appointmentAggregate, {
+  summary: "Moves an appointment to another time. The animal must not be checked in yet.",
+  input: events.AppointmentRescheduled.extend({
+    durationMinutes: AppointmentRequested.shape.durationMinutes
+      .optional()
+      .describe("duration in minutes; default: unchanged"),
+    overbook,
+  }),
+  permission,
+  overbooks: (values) => values.overbook,
+  refers: loadReasonedCustomer,
+  decide: (move, clinic, now, customer) => requireOwn(appointments.rescheduleAppointment(move, customer, now), clinic),
+  example: { scheduledAt: "2027-03-02T10:00:00+01:00", reason: "The veterinarian is ill" },
+});
+
+export const allocateResource = defineCommand("appointment allocate", appointmentAggregate, {
+  summary: "Allocates a resource of the branch to an appointment.",
+  input: events.ResourceAllocated.omit({ reservationId: true, isConsequence: true }).extend({ overbook }),
+  creates: "assignmentId",
+  permission,
+  overbooks: (values) => values.overbook,
+  refers: ({ resourceId }, { require }) => require(resourceAggregate, resourceId),
+  decide: ({ assignmentId, allocationStart, allocationEnd }, clinic, _, resource) =>
+    requireOwn(appointments.allocateResource({ assignmentId, allocationStart, allocationEnd }, resource), clinic),
+});
+
+export const releaseResource = defineCommand("appointment release", appointmentAggregate, {
+  summary: "Releases a resource that is allocated to an appointment.",
+  input: events.ResourceReleased.omit({ isConsequence: true }),
+  permission,
+  decide: ({ assignmentId }, clinic) => requireOwn(appointments.releaseResource(assignmentId), clinic),
+});
 
 /**
- * Hashes a request of the front desk. Fields of later releases count only if they have a value, so a repeated request
- * keeps the hash that an earlier release recorded.
+ * Hashes a request or an import, independent of the order of its members. A field counts only if it has a value, so a
+ * repetition keeps its hash in later releases with more fields.
  */
-function hashRequest(input: FrontDeskRequest): RequestHashes {
-  const { appointmentId, clinicId, branchId, animalId, scheduledAt, ...details } = input;
-  const { durationMinutes = requestDefaults.durationMinutes, reason = null, notes = null, ...later } = details;
-  // Do not reorder the members: the hash depends on their order.
-  const hashedFields = { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes };
-  const requestHash = hashJson({ ...hashedFields, ...Object.fromEntries(listSortedValues(later)) });
-  return { requestHash, textHash: hashJson([reason, notes]) };
-}
-
-/** Hashes the imported data, independent of the order of its members. Later fields count only if they have a value. */
-function hashImport(input: ImportInput): RequestHashes {
-  const { animalId, customerId, reason, notes, requestedAt, statusAt, ...otherFields } = input;
-  const nullableFields = { animalId, customerId, requestedAt, statusAt };
-  const entries = [...Object.entries(nullableFields), ...listSortedValues(otherFields)];
-  return { requestHash: hashJson(sortByName(entries)), textHash: hashJson([reason, notes]) };
+function hashInput({ reason, notes, ...fields }: { reason: string | null; notes: string | null }) {
+  const entries = Object.entries(fields).filter(([, value]) => value !== null);
+  return { requestHash: hashJson(entries.sort(([a], [b]) => (a < b ? -1 : 1))), textHash: hashJson([reason, notes]) };
 }
 
 function hashJson(value: unknown): string {
   return hash("sha256", JSON.stringify(value));
-}
-
-function listSortedValues(fields: Record<string, unknown>): [string, unknown][] {
-  return sortByName(Object.entries(fields).filter(([, value]) => value !== null));
-}
-
-function sortByName(entries: [string, unknown][]): [string, unknown][] {
-  return entries.sort(([a], [b]) => (a < b ? -1 : 1));
 }

@@ -1,66 +1,51 @@
-import { hash, randomBytes } from "node:crypto";
-import {
-  type Auditor,
-  auditorAggregate,
-  decideRegisterAuditor,
-  decideRevokeAuditor,
-} from "../../shared/domain/audit/auditor.ts";
-import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
-import { DomainError } from "../../shared/domain/domain-error.ts";
-import type { Instant } from "../../shared/domain/time/rfc3339.ts";
+import * as auditors from "../../shared/domain/audit/auditor.ts";
+import { auditorAggregate } from "../../shared/domain/audit/auditor.ts";
+import { type AuditorEvent, auditorStreams } from "../../shared/domain/events/audit.ts";
+import type { DataOf } from "../../shared/domain/events/category.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
-import type { Operation } from "./operation.ts";
+import type { CommandContext } from "../handling/handle.ts";
+import { registerOwner } from "./credentials.ts";
+import { declareCommand, defineCommandOutsideClinics } from "./define-command.ts";
+
+/** First characters of an auditor's credential. */
+export const AUDITOR_PREFIX = "aud";
 
 /**
  * Registers an auditor. Only the result contains the credential.
  *
- * @param input.clinicIds clinics whose records the auditor may see; null for all records
  * @throws {DomainError} `auditor_exists`, `clinic_not_found`, `expiry_passed`
  */
-export async function registerAuditor(
+export function registerAuditor(
   log: EventLog,
-  input: { auditorId: string; name: string; clinicIds: string[] | null; expiresAt: Instant | null },
+  auditor: Omit<DataOf<AuditorEvent, "AuditorRegistered">, "secretHash">,
   context: CommandContext,
-): Promise<CommandResult<Auditor> & { credential: string }> {
-  for (const clinicId of input.clinicIds ?? []) {
-    const { state } = await loadAggregate(log, clinicAggregate, clinicId);
-    if (!state) throw new DomainError("clinic_not_found", `clinic ${clinicId} does not exist`);
-  }
-  const { credential, secretHash } = generateCredential(input.auditorId);
-  const decide = decideRegisterAuditor(input, secretHash, context.now);
-  return { ...(await handle(log, auditorAggregate, input.auditorId, decide, context)), credential };
+) {
+  const owner = { prefix: AUDITOR_PREFIX, id: auditor.auditorId, clinicIds: auditor.clinicIds };
+  const decide = (secretHash: string) => auditors.registerAuditor({ ...auditor, secretHash }, context.now);
+  return registerOwner(log, auditorAggregate, owner, decide, context);
 }
 
-/** Permanently revokes an auditor's access, effective from the next request. */
-export const revokeAuditor: Operation<{ auditorId: string; reason: string | null }, Auditor> = (log, input, context) =>
-  handle(log, auditorAggregate, input.auditorId, decideRevokeAuditor(input.reason), context);
+const { AuditorRegistered, AuditorRevoked } = auditorStreams.events;
 
-/** Format of a credential: `aud_`, the auditor's id without hyphens, `_`, and a secret of 256 random bits. */
-const CREDENTIAL_PATTERN = /^aud_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})_([\w-]{43})$/;
+export const registerAuditorCommand = declareCommand("auditor register", auditorAggregate, {
+  summary: "Registers an auditor, who may read recorded events. The auditor's credential is shown only once.",
+  input: AuditorRegistered.omit({ secretHash: true }).extend({
+    clinicIds: AuditorRegistered.shape.clinicIds.describe(
+      "ids of the clinics whose records the auditor may see; default: all records, including those of no clinic",
+    ),
+  }),
+  creates: "auditorId",
+  isImportable: false,
+  async run({ log }, registration, context) {
+    const { credential, ...result } = await registerAuditor(log, registration, context);
+    return { ...result, secrets: { credential } };
+  },
+  example: { name: "Ada Example", clinicIds: ["0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001"] },
+});
 
-/** Generates a credential, which is shown only once, and the hash that is stored instead. */
-function generateCredential(auditorId: string): { credential: string; secretHash: string } {
-  const secret = randomBytes(32).toString("base64url");
-  return {
-    credential: `aud_${auditorId.replaceAll("-", "")}_${secret}`,
-    secretHash: hashSecret(secret),
-  };
-}
-
-export interface Credential {
-  auditorId: string;
-  secretHash: string;
-}
-
-export function readCredential(text: string): Credential | undefined {
-  const match = CREDENTIAL_PATTERN.exec(text);
-  const secret = match?.[6];
-  if (!match || secret === undefined) return undefined;
-  return { auditorId: match.slice(1, 6).join("-"), secretHash: hashSecret(secret) };
-}
-
-/** Hashes a secret for storage, with SHA-256 (hex). 256 random bits need no salt and no slow hash. */
-function hashSecret(secret: string): string {
-  return hash("sha256", secret);
-}
+export const revokeAuditor = defineCommandOutsideClinics("auditor revoke", auditorAggregate, {
+  summary: "Revokes an auditor's access permanently, effective from the next request.",
+  input: AuditorRevoked,
+  decide: auditors.revokeAuditor,
+  example: { reason: "Audit closed" },
+});

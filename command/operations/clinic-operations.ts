@@ -1,74 +1,120 @@
-import type { Decision } from "../../shared/domain/aggregate.ts";
-import {
-  type Clinic,
-  clinicAggregate,
-  decideChangeSubscription,
-  decideCloseClinic,
-  decideOpenBranch,
-  decideRegisterClinic,
-  decideReinstateClinic,
-  decideSetEntitlement,
-  decideSetRetentionRule,
-  decideSuspendClinic,
-} from "../../shared/domain/clinic/clinic.ts";
-import {
-  decideAddResource,
-  decideRemoveRule,
-  decideRetireResource,
-  decideSetRule,
-  resourceAggregate,
-} from "../../shared/domain/clinic/resource.ts";
-import {
-  decideOfferService,
-  decideReinstateService,
-  decideRepriceService,
-  decideWithdrawService,
-  serviceAggregate,
-} from "../../shared/domain/clinic/service.ts";
-import type { ClinicEvent } from "../../shared/domain/events/clinic.ts";
-import { handle, loadAggregate } from "../handling/handle.ts";
-import { defineClinicOperation, type Operation } from "./operation.ts";
+import * as clinics from "../../shared/domain/clinic/clinic.ts";
+import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
+import { clinicStreams } from "../../shared/domain/events/clinic.ts";
+import { DEFAULT_GRID_MINUTES } from "../../shared/domain/scheduling/free-times.ts";
+import { timeZone } from "../../shared/domain/time/time-zone.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import { type CommandContext, handle } from "../handling/handle.ts";
+import { declareCommand, defineCommand } from "./define-command.ts";
 
-/**
- * Defines the operation of a command that changes a registered clinic. The clinic is loaded first, because the event
- * metadata contains the clinic's environment.
- */
-function defineOperation<Command extends { clinicId: string }>(
-  decide: (command: Command) => Decision<Clinic, ClinicEvent>,
-): Operation<Command, Clinic> {
-  return async (log, command, context) => {
-    const { clinicId } = command;
-    const { state } = await loadAggregate(log, clinicAggregate, clinicId);
-    const clinicContext = { ...context, clinicId, environment: state?.environment ?? null };
-    return handle(log, clinicAggregate, clinicId, decide(command), clinicContext);
-  };
-}
+const { BookingRulesSet, ClinicRegistered, EntitlementSet, RetentionRuleSet, ...events } = clinicStreams.events;
 
 /** Registers a clinic. Time zones, currencies and locales that Intl does not know are refused. */
-export const registerClinic: Operation<Parameters<typeof decideRegisterClinic>[0], Clinic> = (
-  log,
-  command,
-  context,
-) => {
-  const { clinicId, environment } = command;
+export function registerClinic(
+  log: EventLog,
+  registration: Parameters<typeof clinics.registerClinic>[0],
+  context: CommandContext,
+) {
+  const { clinicId, environment } = registration;
   const clinicContext = { ...context, clinicId, environment };
-  return handle(log, clinicAggregate, clinicId, decideRegisterClinic(command), clinicContext);
-};
+  return handle(log, clinicAggregate, clinicId, clinics.registerClinic(registration), clinicContext);
+}
 
-export const suspendClinic = defineOperation(decideSuspendClinic);
-export const reinstateClinic = defineOperation(decideReinstateClinic);
-export const closeClinic = defineOperation(decideCloseClinic);
-export const openBranch = defineOperation(decideOpenBranch);
-export const changeSubscription = defineOperation(decideChangeSubscription);
-export const setEntitlement = defineOperation(decideSetEntitlement);
-export const setRetentionRule = defineOperation(decideSetRetentionRule);
+export const registerClinicCommand = declareCommand("clinic register", clinicAggregate, {
+  summary: "Registers a clinic. The new clinic is active and has no branches.",
+  input: ClinicRegistered.omit({ sandboxOf: true }).extend({
+    environment: ClinicRegistered.shape.environment.default("production"),
+    timezone: timeZone,
+  }),
+  creates: "clinicId",
+  run: ({ log }, registration, context) => registerClinic(log, registration, context),
+  example: {
+    ...{
+      slug: "lake-vets",
+      name: "Lake Vets",
+      timezone: "Europe/Zurich",
+      currency: "CHF",
+      locale: "de-CH",
+      city: "Zug",
+    },
+  },
+});
 
-export const offerService = defineClinicOperation(serviceAggregate, "serviceId", decideOfferService);
-export const repriceService = defineClinicOperation(serviceAggregate, "serviceId", decideRepriceService);
-export const withdrawService = defineClinicOperation(serviceAggregate, "serviceId", decideWithdrawService);
-export const reinstateService = defineClinicOperation(serviceAggregate, "serviceId", decideReinstateService);
+/** The deciders check that the clinic is not closed. */
+const own = { permission: "operator", isAllowedWhenClosed: true } as const;
 
-export const addResource = defineClinicOperation(resourceAggregate, "resourceId", decideAddResource);
-export const retireResource = defineClinicOperation(resourceAggregate, "resourceId", decideRetireResource);
-export const setRule = defineClinicOperation(resourceAggregate, "resourceId", decideSetRule);
-export const removeRule = defineClinicOperation(resourceAggregate, "resourceId", decideRemoveRule);
+export const suspendClinic = defineCommand("clinic suspend", clinicAggregate, {
+  ...own,
+  summary: "Suspends a clinic. Until the clinic is reinstated, its portal users and partners have no access.",
+  input: events.ClinicSuspended,
+  decide: clinics.suspendClinic,
+  example: { reason: "Invoice overdue" },
+});
+
+export const reinstateClinic = defineCommand("clinic reinstate", clinicAggregate, {
+  ...own,
+  summary: "Makes a suspended clinic active again.",
+  input: events.ClinicReinstated,
+  decide: clinics.reinstateClinic,
+});
+
+export const closeClinic = defineCommand("clinic close", clinicAggregate, {
+  ...own,
+  summary: "Closes a clinic permanently. A closed clinic cannot be changed.",
+  input: events.ClinicClosed,
+  decide: clinics.closeClinic,
+  example: { reason: "Practice given up" },
+});
+
+export const changeSubscription = defineCommand("clinic subscribe", clinicAggregate, {
+  ...own,
+  summary: "Sets a clinic's subscription.",
+  input: events.SubscriptionChanged,
+  decide: clinics.changeSubscription,
+  example: { plan: "professional", status: "active", currentPeriodEnd: "2027-01-01T00:00:00Z" },
+});
+
+export const setEntitlement = defineCommand("clinic entitle", clinicAggregate, {
+  ...own,
+  summary: "Enables an entitlement of a clinic. With --enabled false, disables the entitlement.",
+  input: EntitlementSet.extend({ enabled: EntitlementSet.shape.enabled.default(true) }),
+  decide: clinics.setEntitlement,
+  example: { key: "scheduling.advanced" },
+});
+
+export const setBookingRules = defineCommand("clinic set-booking-rules", clinicAggregate, {
+  ...own,
+  permission: "manage_tenant",
+  summary: "Sets how partners book free times of the clinic's resources.",
+  input: BookingRulesSet.extend({ gridMinutes: BookingRulesSet.shape.gridMinutes.default(DEFAULT_GRID_MINUTES) }),
+  decide: clinics.setBookingRules,
+  example: { confirmsBookings: true },
+});
+
+export const openBranch = defineCommand("branch open", clinicAggregate, {
+  ...own,
+  permission: "manage_tenant",
+  summary: "Opens a branch of a clinic. The first branch is the main branch.",
+  input: events.BranchOpened.omit({ isMain: true }),
+  creates: "branchId",
+  decide: clinics.openBranch,
+  example: { name: "Old Town", city: "Zug" },
+});
+
+export const setRetentionRule = defineCommand("retention set", clinicAggregate, {
+  ...own,
+  permission: "manage_tenant",
+  summary: "Sets how long a clinic keeps a category of personal data after a customer's last visit.",
+  input: RetentionRuleSet.extend({ months: RetentionRuleSet.shape.months.unwrap() }),
+  decide: clinics.setRetentionRule,
+  example: { category: "notes", months: 60 },
+});
+
+export const removeRetentionRule = defineCommand("retention remove", clinicAggregate, {
+  ...own,
+  permission: "manage_tenant",
+  summary: "Removes a retention rule. The clinic then keeps the category of personal data without a limit.",
+  input: RetentionRuleSet.omit({ months: true }),
+  decide: (rule) => clinics.setRetentionRule({ ...rule, months: null }),
+  example: { category: "notes" },
+});

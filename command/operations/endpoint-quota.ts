@@ -15,7 +15,9 @@ import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
 import { changeStream } from "../handling/change-stream.ts";
 import { type CommandContext, loadAggregate, toNewEvent } from "../handling/handle.ts";
 
-/** Maximum number of endpoints of an application at a clinic, or without a clinic. Revoked endpoints do not count. */
+/**
+ * Maximum number of endpoints that an application has at a clinic, or without a clinic. Revoked endpoints do not count.
+ */
 export const MAX_ENDPOINTS = 50;
 
 /** After this time, an interrupted registration's place can be released. */

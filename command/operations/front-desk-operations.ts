@@ -1,58 +1,74 @@
 import { appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
 import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
 import { customerAggregate } from "../../shared/domain/clinic/customer.ts";
-import { decidePlaceHold, decideReleaseHold, holdAggregate } from "../../shared/domain/clinic/hold.ts";
-import {
-  decideCallTicket,
-  decideCancelTicket,
-  decideCompleteTicket,
-  decideIssueTicket,
-  decideMarkTicketNoShow,
-  type QueueTicketIssue,
-  queueTicketAggregate,
-} from "../../shared/domain/clinic/queue-ticket.ts";
+import * as holds from "../../shared/domain/clinic/hold.ts";
+import { holdAggregate } from "../../shared/domain/clinic/hold.ts";
+import * as tickets from "../../shared/domain/clinic/queue-ticket.ts";
+import { queueTicketAggregate } from "../../shared/domain/clinic/queue-ticket.ts";
 import { resourceAggregate } from "../../shared/domain/clinic/resource.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
-import { requireNotErased } from "../../shared/domain/personal-data/erasure.ts";
-import { defineClinicOperation, loadClinicObject } from "./operation.ts";
+import { holdStreams, queueTicketStreams } from "../../shared/domain/events/appointment.ts";
+import { overbook } from "./appointment-operations.ts";
+import { defineCommand, defineTransitions } from "./define-command.ts";
+
+const { QueueTicketIssued, QueueTicketCalled } = queueTicketStreams.events;
+const permission = "manage_schedule";
 
 /** Places a hold. A resource that the hold names must be active and belong to the branch of the hold. */
-export const placeHold = defineClinicOperation(
-  holdAggregate,
-  "holdId",
-  decidePlaceHold,
-  async (log, { resourceId, clinicId, branchId }) => {
+export const placeHold = defineCommand("hold place", holdAggregate, {
+  summary: "Reserves a time span before an appointment exists.",
+  input: holdStreams.events.HoldPlaced.omit({ reservationId: true }).extend({ overbook }),
+  creates: "holdId",
+  permission,
+  overbooks: (values) => values.overbook,
+  async refers({ resourceId, branchId }, { require }) {
     if (resourceId === null) return;
-    const resource = await loadClinicObject(log, resourceAggregate, resourceId, clinicId, "resource");
+    const resource = await require(resourceAggregate, resourceId);
     if (resource.branchId !== branchId) throw new DomainError("resource_not_found", "the branch has no such resource");
     if (!resource.active) throw new DomainError("resource_retired", "the resource is retired");
   },
-);
-export const releaseHold = defineClinicOperation(holdAggregate, "holdId", decideReleaseHold);
+  decide: ({ overbook: _, ...hold }, clinic, now) => holds.placeHold(hold, clinic, now),
+  example: { expiresAt: "2027-02-28T18:00:00+01:00" },
+});
+
+export const releaseHold = defineCommand("hold release", holdAggregate, {
+  summary: "Releases a hold.",
+  input: holdStreams.events.HoldReleased,
+  permission,
+  decide: holds.releaseHold,
+});
 
 /**
  * Issues a ticket. An appointment and an animal that the ticket names must belong to the ticket's clinic. The ticket's
  * customer is the animal's owner, or else the appointment's customer, who must not be erased.
  */
-export const issueTicket = defineClinicOperation(
-  queueTicketAggregate,
-  "ticketId",
-  (issue: Omit<QueueTicketIssue, "customerId">, clinic, _, customerId: string | null) =>
-    decideIssueTicket({ ...issue, customerId }, clinic),
-  async (log, { animalId, appointmentId, clinicId }) => {
-    const animal =
-      animalId === null ? null : await loadClinicObject(log, animalAggregate, animalId, clinicId, "animal");
-    const appointment =
-      appointmentId === null
-        ? null
-        : await loadClinicObject(log, appointmentAggregate, appointmentId, clinicId, "appointment");
+export const issueTicket = defineCommand("ticket issue", queueTicketAggregate, {
+  summary: "Issues a ticket for the front-desk queue.",
+  input: QueueTicketIssued.omit({ customerId: true }).extend({
+    arrivalType: QueueTicketIssued.shape.arrivalType.default("appointment"),
+    priority: QueueTicketIssued.shape.priority.default("normal"),
+  }),
+  creates: "ticketId",
+  permission,
+  async refers({ animalId, appointmentId }, { require }) {
+    const animal = animalId === null ? null : await require(animalAggregate, animalId);
+    const appointment = appointmentId === null ? null : await require(appointmentAggregate, appointmentId);
     const customerId = animal?.customerId ?? appointment?.customerId ?? null;
-    if (customerId !== null)
-      requireNotErased(await loadClinicObject(log, customerAggregate, customerId, clinicId, "customer"), "customer");
+    if (customerId !== null) await require(customerAggregate, customerId);
     return customerId;
   },
+  decide: (ticket, clinic, _, customerId) => tickets.issueTicket({ ...ticket, customerId }, clinic),
+  example: { ticketNumber: "A017" },
+});
+
+export const [callTicket, completeTicket, cancelTicket, markTicketNoShow] = defineTransitions(
+  "ticket",
+  queueTicketAggregate,
+  { input: QueueTicketCalled, permission },
+  [
+    ["call", "Calls a waiting ticket.", tickets.callTicket],
+    ["complete", "Completes a called ticket.", tickets.completeTicket],
+    ["cancel", "Cancels a ticket.", tickets.cancelTicket],
+    ["no-show", "Records that nobody came when the ticket was called.", tickets.markTicketNoShow],
+  ],
 );
-export const callTicket = defineClinicOperation(queueTicketAggregate, "ticketId", decideCallTicket);
-export const completeTicket = defineClinicOperation(queueTicketAggregate, "ticketId", decideCompleteTicket);
-export const cancelTicket = defineClinicOperation(queueTicketAggregate, "ticketId", decideCancelTicket);
-export const markTicketNoShow = defineClinicOperation(queueTicketAggregate, "ticketId", decideMarkTicketNoShow);

@@ -1,23 +1,14 @@
-import type { Decision } from "../../shared/domain/aggregate.ts";
-import { type Clinic, requireBranch, restrictToOpenClinic } from "../../shared/domain/clinic/clinic.ts";
+import { z } from "zod";
+import { requireBranch } from "../../shared/domain/clinic/clinic.ts";
 import { membershipAggregate } from "../../shared/domain/clinic/membership.ts";
+import { uuid } from "../../shared/domain/events/fields.ts";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
-import type { AnimalAccess, InstallationEvent, Scope } from "../../shared/domain/events/partner.ts";
+import { type AnimalAccess, installationStreams } from "../../shared/domain/events/partner.ts";
 import { applicationAggregate } from "../../shared/domain/partner/application.ts";
-import {
-  type Approval,
-  decideAgreeRateLimit,
-  decideApproveInstallation,
-  decideChangeSandboxAccess,
-  decideNarrowInstallation,
-  decideRequestInstallation,
-  decideRevokeInstallation,
-  type Installation,
-  installationAggregate,
-} from "../../shared/domain/partner/installation.ts";
-import type { EventLog } from "../../shared/eventstore/log.ts";
-import { handle, loadAggregate } from "../handling/handle.ts";
-import { createClinicContext, loadCommandClinic, type Operation } from "./operation.ts";
+import * as installations from "../../shared/domain/partner/installation.ts";
+import { DEFAULT_RATE_LIMIT_PER_MINUTE, installationAggregate } from "../../shared/domain/partner/installation.ts";
+import { defineCommand } from "./define-command.ts";
+import { defineClinicOperation } from "./operation.ts";
 
 /** Identifies an installation by application and clinic. An application has at most one installation at each clinic. */
 export interface InstallationReference {
@@ -25,74 +16,85 @@ export interface InstallationReference {
   clinicId: string;
 }
 
-type InstallationDecision = Decision<Installation, InstallationEvent>;
+const { InstallationRequested, InstallationApproved, InstallationRevoked } = installationStreams.events;
+const applicationId = InstallationRequested.shape.applicationId;
+const grant = InstallationApproved.omit({ installationId: true, approvedBy: true }).shape;
 
-function defineOperation<Input extends InstallationReference>(
-  decide: (input: Input, clinic: Clinic, log: EventLog) => InstallationDecision | Promise<InstallationDecision>,
-): Operation<Input, Installation> {
-  return async (log, input, context) => {
-    const { clinic, clinicContext } = await loadCommandClinic(log, input.clinicId, context);
-    const decideForOpenClinic = restrictToOpenClinic(clinic, await decide(input, clinic, log));
-    return handle(log, installationAggregate, toInstallationId(input), decideForOpenClinic, clinicContext);
-  };
-}
+const common = {
+  permission: "manage_tenant",
+  streamId: ({ applicationId, clinicId }: InstallationReference) => deriveInstallationId(applicationId, clinicId),
+} as const;
 
-/**
- * Requests access to a clinic. The application must have the requested scopes; default: all scopes of the application.
- */
-export const requestInstallation = defineOperation(
-  async (input: InstallationReference & { scopes?: Scope[] }, clinic, log) => {
-    const { state: application } = await loadAggregate(log, applicationAggregate, input.applicationId);
+export const requestInstallation = defineCommand("installation request", installationAggregate, {
+  ...common,
+  summary: "Requests access to a clinic for an application.",
+  input: InstallationRequested.omit({ installationId: true }).extend({
+    scopes: grant.scopes.exactOptional().describe("scopes of the application; default: all"),
+  }),
+  refers: ({ applicationId }, { find }) => find(applicationAggregate, applicationId),
+  decide(input, clinic, _, application) {
     const scopes = input.scopes ?? application?.scopes ?? [];
-    return decideRequestInstallation({ installationId: toInstallationId(input), scopes }, application, clinic);
+    return installations.requestInstallation({ installationId: common.streamId(input), scopes }, application, clinic);
   },
-);
+  example: { scopes: ["clinic:read", "appointments:read"] },
+});
 
-/**
- * Approves the requested access or a part of that access.
- *
- * @param input.membershipId membership of the approving clinic administrator; null in the sandbox, which needs no
- *   approval
- */
-export const approveInstallation = defineOperation(
-  async (input: InstallationReference & Approval & { membershipId: string | null }, clinic, log) => {
-    const { membershipId } = input;
-    const approver = membershipId === null ? null : (await loadAggregate(log, membershipAggregate, membershipId)).state;
-    return decideApproveInstallation(input, approver, clinic);
+export const approveInstallation = defineCommand("installation approve", installationAggregate, {
+  ...common,
+  summary: "Records that a clinic administrator approves the requested access or a part of it.",
+  input: InstallationApproved.omit({ installationId: true, approvedBy: true }).extend({
+    membershipId: uuid
+      .nullable()
+      .describe("id of the membership of the approving administrator; optional only in the sandbox"),
+    scopes: grant.scopes.exactOptional().describe("approved scopes; default: all"),
+    rateLimitPerMinute: grant.rateLimitPerMinute.default(DEFAULT_RATE_LIMIT_PER_MINUTE),
+  }),
+  refers: async ({ membershipId }, { find }) =>
+    membershipId === null ? null : find(membershipAggregate, membershipId),
+  decide: (approval, clinic, _, approver) => installations.approveInstallation(approval, approver, clinic),
+  example: { membershipId: "5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002", animalAccess: "linked" },
+});
+
+export const narrowInstallation = defineCommand("installation narrow", installationAggregate, {
+  ...common,
+  summary: "Removes scopes, branches or animals from an installation.",
+  input: z.object({
+    applicationId,
+    scopes: grant.scopes.exactOptional().describe("remaining scopes; default: unchanged"),
+    branchIds: grant.branchIds.unwrap().exactOptional().describe("ids of the remaining branches; default: unchanged"),
+    animalAccess: grant.animalAccess
+      .exactOptional()
+      .describe("linked removes all animals without links; default: unchanged"),
+  }),
+  decide(narrowing, clinic) {
+    for (const branchId of narrowing.branchIds ?? []) requireBranch(clinic, branchId);
+    return installations.narrowInstallation(narrowing);
   },
-);
+  example: { scopes: ["clinic:read"] },
+});
 
-export const narrowInstallation = defineOperation(
-  (input: InstallationReference & { scopes?: Scope[]; branchIds?: string[]; animalAccess?: AnimalAccess }, clinic) => {
-    for (const branchId of input.branchIds ?? []) requireBranch(clinic, branchId);
-    return decideNarrowInstallation(input);
-  },
-);
+export const changeSandboxAccess = defineClinicOperation(installationAggregate, {
+  streamId: common.streamId,
+  decide: (
+    { branchIds, animalAccess }: InstallationReference & { branchIds: string[] | null; animalAccess: AnimalAccess },
+    clinic,
+  ) => installations.changeSandboxAccess({ branchIds, animalAccess }, clinic),
+});
 
-export const changeSandboxAccess = defineOperation(
-  (input: InstallationReference & { branchIds: string[] | null; animalAccess: AnimalAccess }, clinic) =>
-    decideChangeSandboxAccess({ branchIds: input.branchIds, animalAccess: input.animalAccess }, clinic),
-);
+export const agreeRateLimit = defineCommand("installation agree-rate", installationAggregate, {
+  ...common,
+  permission: "operator",
+  summary: "Sets the rate limit of an installation.",
+  input: z.object({ applicationId, rateLimitPerMinute: grant.rateLimitPerMinute }),
+  decide: ({ rateLimitPerMinute }) => installations.agreeRateLimit(rateLimitPerMinute),
+  example: { rateLimitPerMinute: 600 },
+});
 
-export const agreeRateLimit = defineOperation(
-  ({ rateLimitPerMinute }: InstallationReference & { rateLimitPerMinute: number }) =>
-    decideAgreeRateLimit(rateLimitPerMinute),
-);
-
-/**
- * Revokes an application's access to a clinic, effective within a second. The application may request access again. Also
- * possible at a closed clinic.
- */
-export const revokeInstallation: Operation<InstallationReference & { reason: string | null }, Installation> = async (
-  log,
-  input,
-  context,
-) => {
-  const clinicContext = await createClinicContext(log, input.clinicId, context);
-  const decide = decideRevokeInstallation(input.reason);
-  return handle(log, installationAggregate, toInstallationId(input), decide, clinicContext);
-};
-
-function toInstallationId({ applicationId, clinicId }: InstallationReference): string {
-  return deriveInstallationId(applicationId, clinicId);
-}
+export const revokeInstallation = defineCommand("installation revoke", installationAggregate, {
+  ...common,
+  summary: "Revokes an application's access to a clinic immediately. The application may request access again.",
+  input: z.object({ applicationId, reason: InstallationRevoked.shape.reason }),
+  isAllowedWhenClosed: true,
+  decide: ({ reason }) => installations.revokeInstallation(reason),
+  example: { reason: "Not used any more" },
+});

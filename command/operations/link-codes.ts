@@ -1,4 +1,5 @@
-import { createHmac, hkdfSync, randomInt } from "node:crypto";
+import { randomInt } from "node:crypto";
+import { createKeyedHash } from "../../shared/auth/keyed-hash.ts";
 import { LINK_CODE_ALPHABET, LINK_CODE_LENGTH, normalizeLinkCode } from "../../shared/domain/clinic/link-code.ts";
 import { deriveAnimalLinkId } from "../../shared/domain/events/ids.ts";
 import type { Config } from "../../shared/runtime/config.ts";
@@ -21,10 +22,8 @@ export interface LinkCodes {
  * nobody can find a code by trying all codes without the key. The HMAC keys are derived from the master keys of personal
  * data. A code therefore becomes invalid if its master key is removed.
  */
-export function createLinkCodes({ current, keys }: Config<"PERSONAL_DATA_KEYS">["PERSONAL_DATA_KEYS"]): LinkCodes {
-  const hmacKeys = new Map(Object.entries(keys).map(([id, key]) => [id, deriveHmacKey(key)]));
-  const deriveLinkId = (code: string, key: Buffer) =>
-    deriveAnimalLinkId(createHmac("sha256", key).update(normalizeLinkCode(code)).digest("hex"));
+export function createLinkCodes(config: Config<"PERSONAL_DATA_KEYS">["PERSONAL_DATA_KEYS"]): LinkCodes {
+  const { hash, listHashes } = createKeyedHash(config, "animal link codes");
   return {
     generate() {
       const characters = Array.from(
@@ -32,12 +31,8 @@ export function createLinkCodes({ current, keys }: Config<"PERSONAL_DATA_KEYS">[
         () => LINK_CODE_ALPHABET[randomInt(LINK_CODE_ALPHABET.length)],
       ).join("");
       const code = characters.replace(GROUP_PATTERN, "$&-");
-      return { code, linkId: deriveLinkId(code, hmacKeys.get(current) as Buffer) };
+      return { code, linkId: deriveAnimalLinkId(hash(normalizeLinkCode(code))) };
     },
-    listLinkIds: (code) => Array.from(hmacKeys.values(), (key) => deriveLinkId(code, key)),
+    listLinkIds: (code) => listHashes(normalizeLinkCode(code)).map(deriveAnimalLinkId),
   };
-}
-
-function deriveHmacKey(masterKey: string): Buffer {
-  return Buffer.from(hkdfSync("sha256", Buffer.from(masterKey, "base64"), "", "animal link codes", 32));
 }

@@ -8,10 +8,13 @@ import {
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import type { categories } from "../../shared/domain/events/catalog.ts";
 import type { Category, EventOf } from "../../shared/domain/events/category.ts";
+import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
+import { type ErasedData, requireNotErased } from "../../shared/domain/personal-data/erasure.ts";
 import { requireExisting, requireOwnedBy } from "../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
 import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
+import { createReservingLog } from "../scheduling/reserving-log.ts";
 import { resolveSandbox } from "./sandbox-operations.ts";
 
 /** Sandbox aggregates of these categories come only from the fixture. Commands cannot change these aggregates. */
@@ -24,34 +27,93 @@ export type Operation<Command, State> = (
   context: CommandContext,
 ) => Promise<CommandResult<State>>;
 
+/** Loads aggregates to which a command refers. */
+export interface References {
+  /** Returns undefined if the id is missing or the aggregate does not exist. The aggregate may be of another clinic. */
+  find<C extends Category, State>(
+    aggregate: Aggregate<C, State>,
+    id: string | null | undefined,
+  ): Promise<State | undefined>;
+  /**
+   * @param objectName name of the object in snake_case, for the error; default: name of the category
+   * @throws {DomainError} `<objectName>_not_found` if the object does not exist or belongs to another clinic;
+   *   `<objectName>_erased`
+   */
+  require<C extends Category, State extends { clinicId: string } & Partial<ErasedData>>(
+    aggregate: Aggregate<C, State>,
+    id: string,
+    objectName?: string,
+  ): Promise<State>;
+}
+
+/** Checks and decision of a command about an object of a clinic. */
+export interface ClinicOperation<C extends Category, State, Values, Found, Closed extends boolean> {
+  /**
+   * True if the command is possible although the clinic is closed or unreadable, because it ends access, or because
+   * `decide` itself checks the state of the clinic.
+   */
+  isAllowedWhenClosed?: Closed;
+  /** Returns the id of the stream; default: the id that an event of the category would have with the values. */
+  streamId?(values: Values): string;
+  /** Loads the objects that the decision needs. */
+  refers?(values: Values, references: References): Promise<Found>;
+  /** Pure. Receives the time in milliseconds since 1970, and what `refers` has returned. */
+  decide(
+    values: Values,
+    clinic: Closed extends true ? undefined : Clinic,
+    now: number,
+    found: Found,
+  ): Decision<State, EventOf<C>>;
+  /** Returns the time of the events, in milliseconds since 1970; default: the time of the command. */
+  occurredAt?(values: Values, now: number): number;
+  /** Returns true if the command may exceed the capacity of a resource; default: as the context says. */
+  overbooks?(values: Values): boolean;
+}
+
 /**
  * Defines the operation of a command about an object of a clinic. The operation throws {@link DomainError} if the
- * clinic does not exist or is closed, if a referenced object does not belong to the clinic, or if `decide` refuses the
- * command.
- *
- * @param idName name of the command's field with the id of the aggregate to change
- * @param decide pure; receives the current clinic, the time in milliseconds since 1970, and the loaded references
- * @param loadReferences loads the objects that the command refers to, and refuses objects of other clinics
+ * clinic does not exist or is closed, if a referenced object does not belong to the clinic, if `decide` refuses the
+ * command, or if a resource has no free place.
  */
 export function defineClinicOperation<
   C extends (typeof categories)[number],
   State,
-  IdName extends string,
-  Command extends { clinicId: string } & Record<IdName, string>,
-  References = undefined,
+  Values extends { clinicId: string },
+  Found = undefined,
+  Closed extends boolean = false,
 >(
   aggregate: Aggregate<C, State>,
-  idName: IdName,
-  decide: (command: Command, clinic: Clinic, now: number, references: References) => Decision<State, EventOf<C>>,
-  loadReferences?: (log: EventLog, command: Command) => Promise<References>,
-): Operation<Command, State> {
-  return async (log, command, context) => {
-    const { clinic, clinicContext } = await loadCommandClinic(log, command.clinicId, context);
-    if (FIXTURE_CATEGORIES.has(aggregate.category.name)) refuseSandbox(clinic);
-    // Without a loader, the type of the references is undefined.
-    const references = (await loadReferences?.(log, command)) as References;
-    const decideForOpenClinic = restrictToOpenClinic(clinic, decide(command, clinic, context.now, references));
-    return handle(log, aggregate, command[idName], decideForOpenClinic, clinicContext);
+  operation: ClinicOperation<C, State, Values, Found, Closed>,
+): Operation<Values, State> {
+  const { isAllowedWhenClosed, streamId, refers, decide, occurredAt } = operation;
+  return async (log, values, context) => {
+    const { clinicId } = values;
+    const { clinic, sandbox, clinicContext } = isAllowedWhenClosed
+      ? { clinic: undefined, sandbox: null, clinicContext: await createClinicContext(log, clinicId, context) }
+      : await loadCommandClinic(log, clinicId, context);
+    if (clinic && FIXTURE_CATEGORIES.has(aggregate.category.name)) refuseSandbox(clinic);
+    // Without a loader, the type of what is found is undefined.
+    const found = (await refers?.(values, createReferences(log, clinicId))) as Found;
+    const decideChange = decide(values, clinic as Closed extends true ? undefined : Clinic, context.now, found);
+    const overbooks = context.overbooks || operation.overbooks?.(values) || false;
+    return handle(
+      createReservingLog(log, { sandbox, overbooks, context: clinicContext }),
+      aggregate,
+      streamId?.(values) ?? aggregate.category.getStreamId({ type: "", data: values }),
+      clinic ? restrictToOpenClinic(clinic, decideChange) : decideChange,
+      { ...clinicContext, now: occurredAt?.(values, context.now) ?? context.now },
+    );
+  };
+}
+
+export function createReferences(log: EventLog, clinicId: string): References {
+  return {
+    find: (aggregate, id) => loadState(log, aggregate, id ?? null),
+    async require(aggregate, id, objectName = aggregate.category.name) {
+      const state = requireOwnedBy(clinicId, await loadState(log, aggregate, id), objectName);
+      if (state.erasedCategories) requireNotErased(state as ErasedData, objectName);
+      return state;
+    },
   };
 }
 
@@ -64,10 +126,10 @@ export async function loadCommandClinic(
   log: EventLog,
   clinicId: string,
   context: CommandContext,
-): Promise<{ clinic: Clinic; clinicContext: CommandContext }> {
+): Promise<{ clinic: Clinic; sandbox: Sandbox | null; clinicContext: CommandContext }> {
   const { state } = await loadAggregate(log, clinicAggregate, clinicId);
-  const { clinic } = await resolveSandbox(log, requireExisting(state, "clinic"));
-  return { clinic, clinicContext: { ...context, clinicId, environment: clinic.environment } };
+  const { clinic, sandbox } = await resolveSandbox(log, requireExisting(state, "clinic"));
+  return { clinic, sandbox, clinicContext: { ...context, clinicId, environment: clinic.environment } };
 }
 
 /**
@@ -92,21 +154,4 @@ export async function loadState<C extends Category, State>(
   id: string | null,
 ): Promise<State | undefined> {
   return id === null ? undefined : (await loadAggregate(log, aggregate, id)).state;
-}
-
-/**
- * Loads an object that a command refers to.
- *
- * @param objectName name of the object in snake_case, for the error
- * @throws {DomainError} `<objectName>_not_found` if the object does not exist or belongs to another clinic
- */
-export async function loadClinicObject<C extends Category, State extends { clinicId: string }>(
-  log: EventLog,
-  aggregate: Aggregate<C, State>,
-  id: string,
-  clinicId: string,
-  objectName: string,
-): Promise<State> {
-  const { state } = await loadAggregate(log, aggregate, id);
-  return requireOwnedBy(clinicId, state, objectName);
 }

@@ -1,92 +1,83 @@
-import {
-  animalAggregate,
-  decideChangeAnimal,
-  decideRegisterAnimal,
-  decideWeighAnimal,
-} from "../../shared/domain/clinic/animal.ts";
-import {
-  customerAggregate,
-  decideChangeCustomer,
-  decideRegisterCustomer,
-} from "../../shared/domain/clinic/customer.ts";
-import {
-  decideAcceptMembership,
-  decideChangePermissions,
-  decideGrantMembership,
-  decideRevokeMembership,
-  type Membership,
-  membershipAggregate,
-} from "../../shared/domain/clinic/membership.ts";
-import { decideSelectClinic, portalUserAggregate } from "../../shared/domain/clinic/portal-user.ts";
-import {
-  decideDeactivateStaff,
-  decideHireStaff,
-  decideReactivateStaff,
-  staffAggregate,
-} from "../../shared/domain/clinic/staff.ts";
-import { requireNotErased } from "../../shared/domain/personal-data/erasure.ts";
-import { handle } from "../handling/handle.ts";
-import {
-  createClinicContext,
-  defineClinicOperation,
-  loadClinicObject,
-  loadState,
-  type Operation,
-} from "./operation.ts";
+import * as memberships from "../../shared/domain/clinic/membership.ts";
+import { membershipAggregate } from "../../shared/domain/clinic/membership.ts";
+import * as portalUsers from "../../shared/domain/clinic/portal-user.ts";
+import { portalUserAggregate } from "../../shared/domain/clinic/portal-user.ts";
+import * as staff from "../../shared/domain/clinic/staff.ts";
+import { staffAggregate } from "../../shared/domain/clinic/staff.ts";
+import { membershipStreams, portalUserStreams, staffStreams } from "../../shared/domain/events/people.ts";
+import { defineCommand, defineTransitions } from "./define-command.ts";
+
+const { MembershipGranted, MembershipAccepted, MembershipPermissionsChanged, MembershipRevoked } =
+  membershipStreams.events;
+const { StaffMemberHired, StaffMemberDeactivated } = staffStreams.events;
+const permission = "manage_staff";
+
+const branchIds = MembershipGranted.shape.branchIds.default([]).describe("ids of the permitted branches; default: all");
 
 /** Grants a membership. A staff member that the membership names must belong to the membership's clinic. */
-export const grantMembership = defineClinicOperation(
-  membershipAggregate,
-  "membershipId",
-  decideGrantMembership,
-  async (log, { staffId, clinicId }) => {
-    if (staffId !== null) await loadClinicObject(log, staffAggregate, staffId, clinicId, "staff_member");
+export const grantMembership = defineCommand("membership grant", membershipAggregate, {
+  summary:
+    "Makes a portal user a member of a clinic. The user must accept the membership, unless --accepted-at is given.",
+  input: MembershipGranted.omit({ branchAccess: true }).extend({ branchIds }),
+  creates: "membershipId",
+  permission,
+  refers: async ({ staffId }, { require }) =>
+    staffId === null ? undefined : require(staffAggregate, staffId, "staff_member"),
+  decide: memberships.grantMembership,
+  example: { role: "owner", permissions: ["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"] },
+});
+
+export const acceptMembership = defineCommand("membership accept", membershipAggregate, {
+  summary: "Records that the user accepted the membership.",
+  input: MembershipAccepted,
+  permission,
+  decide: memberships.acceptMembership,
+});
+
+export const changePermissions = defineCommand("membership change", membershipAggregate, {
+  summary: "Replaces the role, permissions and branches of a membership.",
+  input: MembershipPermissionsChanged.omit({ branchAccess: true }).extend({ branchIds }),
+  permission,
+  decide: memberships.changePermissions,
+  example: { role: "manager", permissions: ["manage_staff", "manage_schedule"] },
+});
+
+/** If the user's contact data is erased, a reason is refused, because it is personal data. */
+export const revokeMembership = defineCommand("membership revoke", membershipAggregate, {
+  summary: "Revokes a membership permanently.",
+  input: MembershipRevoked,
+  permission,
+  isAllowedWhenClosed: true,
+  async refers({ membershipId, reason }, { find }) {
+    const membership = reason === null ? undefined : await find(membershipAggregate, membershipId);
+    return find(portalUserAggregate, membership?.userId);
   },
+  decide: (revocation, _, __, user) => memberships.revokeMembership(revocation, user),
+  example: { reason: "Left the practice" },
+});
+
+export const selectClinic = defineCommand("user select", portalUserAggregate, {
+  summary: "Selects the clinic and branch that a portal user sees.",
+  input: portalUserStreams.events.ClinicSelected,
+  permission: "operator",
+  decide: portalUsers.selectClinic,
+});
+
+export const hireStaff = defineCommand("staff hire", staffAggregate, {
+  summary: "Adds a staff member to a clinic.",
+  input: StaffMemberHired,
+  creates: "staffId",
+  permission,
+  decide: staff.hireStaff,
+  example: { fullName: "Ada Example", email: "ada@example.com", role: "veterinarian" },
+});
+
+export const [deactivateStaff, reactivateStaff] = defineTransitions(
+  "staff",
+  staffAggregate,
+  { input: StaffMemberDeactivated, permission },
+  [
+    ["deactivate", "Deactivates a staff member.", staff.deactivateStaff],
+    ["reactivate", "Reactivates a staff member.", staff.reactivateStaff],
+  ],
 );
-export const acceptMembership = defineClinicOperation(membershipAggregate, "membershipId", decideAcceptMembership);
-export const changePermissions = defineClinicOperation(membershipAggregate, "membershipId", decideChangePermissions);
-
-/**
- * Revokes a membership, also of a closed or deleted clinic. If the user's contact data is erased, a reason is refused,
- * because it is personal data.
- */
-export const revokeMembership: Operation<Parameters<typeof decideRevokeMembership>[0], Membership> = async (
-  log,
-  revocation,
-  context,
-) => {
-  const { membershipId, clinicId, reason } = revocation;
-  const clinicContext = await createClinicContext(log, clinicId, context);
-  const membership = await loadState(log, membershipAggregate, reason === null ? null : membershipId);
-  const user = await loadState(log, portalUserAggregate, membership?.userId ?? null);
-  return handle(log, membershipAggregate, membershipId, decideRevokeMembership(revocation, user), clinicContext);
-};
-
-export const hireStaff = defineClinicOperation(staffAggregate, "staffId", decideHireStaff);
-export const deactivateStaff = defineClinicOperation(staffAggregate, "staffId", decideDeactivateStaff);
-export const reactivateStaff = defineClinicOperation(staffAggregate, "staffId", decideReactivateStaff);
-
-export const selectClinic = defineClinicOperation(portalUserAggregate, "userId", decideSelectClinic);
-
-export const registerCustomer = defineClinicOperation(customerAggregate, "customerId", decideRegisterCustomer);
-export const changeCustomer = defineClinicOperation(customerAggregate, "customerId", decideChangeCustomer);
-
-/** Registers an animal. The animal's customer must belong to the same clinic, and must not be erased. */
-export const registerAnimal = defineClinicOperation(
-  animalAggregate,
-  "animalId",
-  decideRegisterAnimal,
-  async (log, { customerId, clinicId }) =>
-    requireNotErased(await loadClinicObject(log, customerAggregate, customerId, clinicId, "customer"), "customer"),
-);
-/** Changes an animal. The animal's customer must not be erased. */
-export const changeAnimal = defineClinicOperation(
-  animalAggregate,
-  "animalId",
-  decideChangeAnimal,
-  async (log, { animalId, clinicId }) => {
-    const { customerId } = await loadClinicObject(log, animalAggregate, animalId, clinicId, "animal");
-    requireNotErased(await loadClinicObject(log, customerAggregate, customerId, clinicId, "customer"), "customer");
-  },
-);
-export const weighAnimal = defineClinicOperation(animalAggregate, "animalId", decideWeighAnimal);

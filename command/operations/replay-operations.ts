@@ -1,13 +1,9 @@
 import { hash } from "node:crypto";
-import { deriveWebhookReplayId } from "../../shared/domain/events/ids.ts";
+import { deriveDeliveryReplayId, deriveWebhookReplayId } from "../../shared/domain/events/ids.ts";
 import { type ReplayableStatus, replayableStatus } from "../../shared/domain/events/partner.ts";
-import {
-  createNotReplayableError,
-  decideReplay,
-  deliveryAggregate,
-} from "../../shared/domain/partner/webhook-delivery.ts";
 import { endpointAggregate, requireOwnEndpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
-import { decideRequestReplay, type Replay, replayAggregate } from "../../shared/domain/partner/webhook-replay.ts";
+import * as replays from "../../shared/domain/partner/webhook-replay.ts";
+import { createNotReplayableError, type Replay, replayAggregate } from "../../shared/domain/partner/webhook-replay.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
 import type { WebhookReplayRequest } from "../../shared/partner-api/request-bodies.ts";
@@ -15,30 +11,63 @@ import { type CommandContext, type CommandResult, handle, loadAggregate } from "
 import { type EndpointReference, toOwnerContext } from "./webhook-endpoint-operations.ts";
 
 /**
- * Requests the replay of a failed or skipped delivery of an active endpoint.
+ * Finds a delivery of an endpoint that has failed or was skipped.
+ *
+ * @returns log position of the delivery's last replay, null if there was none; undefined if the delivery has another
+ *   status, does not exist, belongs to another endpoint, or is about a branch or animal that the application may not see
+ */
+export type FindReplayableDelivery = (
+  reference: EndpointReference,
+  deliveryId: string,
+) => Promise<{ replayPosition: bigint | null } | undefined>;
+
+const DEFAULT_STATUSES: ReplayableStatus[] = ["failed", "skipped"];
+
+/**
+ * Maximum number of successive requests that may end without a replay of the delivery, for example because the endpoint
+ * was disabled in the meantime.
+ */
+const MAX_INEFFECTIVE_REQUESTS = 20;
+
+/**
+ * Requests the replay of a failed or skipped delivery of an active endpoint. The webhooks role then replays it.
  *
  * @param input.deliveryId undefined if the request has no valid delivery id
- * @throws {DomainError} `delivery_not_replayable`, for example if another replay was requested concurrently
+ * @throws {DomainError} `webhook_endpoint_not_found`, `object_deleted`, or `delivery_not_replayable`, for example while
+ *   an earlier request waits
  */
 export async function replayDelivery(
-  log: EventLog,
+  dependencies: { log: EventLog; findReplayableDelivery: FindReplayableDelivery },
   input: EndpointReference & { deliveryId: string | undefined },
   context: CommandContext,
 ): Promise<void> {
+  const { log, findReplayableDelivery } = dependencies;
   const { endpointId, owner, deliveryId } = input;
   const { state } = await loadAggregate(log, endpointAggregate, endpointId);
   if (requireOwnEndpoint(state, owner).status !== "active" || deliveryId === undefined)
     throw createNotReplayableError();
-  const ownerContext = toOwnerContext(context, owner);
-  const decide = decideReplay(endpointId);
-  try {
-    await handle(log, deliveryAggregate, deliveryId, decide, ownerContext, { onConflict: "throw" });
-  } catch (error) {
-    throw error instanceof WrongExpectedRevisionError ? createNotReplayableError() : error;
+  const delivery = await findReplayableDelivery(input, deliveryId);
+  if (!delivery) throw createNotReplayableError();
+  const selection = {
+    deliveryIds: [deliveryId],
+    since: null,
+    until: toInstant(context.now),
+    statuses: DEFAULT_STATUSES,
+  };
+  const request = { ...owner, endpointId, ...selection, requestHash: hashRequest({ deliveryIds: [deliveryId] }) };
+  for (let ordinal = 0; ordinal < MAX_INEFFECTIVE_REQUESTS; ordinal += 1) {
+    const replayId = deriveDeliveryReplayId(deliveryId, delivery.replayPosition, ordinal);
+    const decide = replays.replayDelivery({ ...request, replayId });
+    const ownerContext = toOwnerContext(context, owner);
+    try {
+      const { events } = await handle(log, replayAggregate, replayId, decide, ownerContext, "throw");
+      if (events.length > 0) return;
+    } catch (error) {
+      throw error instanceof WrongExpectedRevisionError ? createNotReplayableError() : error;
+    }
   }
+  throw createNotReplayableError();
 }
-
-const DEFAULT_STATUSES: ReplayableStatus[] = ["failed", "skipped"];
 
 /**
  * Requests the replay of several deliveries of an endpoint. The webhooks role then replays them in batches. A repeated
@@ -66,7 +95,13 @@ export async function requestReplay(
     deliveryIds,
     until: until ?? toInstant(context.now),
     statuses: statuses ? [...new Set(statuses)] : defaultStatuses,
-    requestHash: hash("sha256", JSON.stringify([since, until ?? null, statuses ?? null, deliveryIds])),
+    requestHash: hashRequest({ ...input.request, deliveryIds }),
   };
-  return handle(log, replayAggregate, replayId, decideRequestReplay(request, endpoint), context);
+  const ownerContext = toOwnerContext(context, owner);
+  return handle(log, replayAggregate, replayId, replays.requestReplay(request, endpoint), ownerContext);
+}
+
+function hashRequest(request: { [Name in keyof WebhookReplayRequest]: WebhookReplayRequest[Name] | null }): string {
+  const { since, until, statuses, deliveryIds } = request;
+  return hash("sha256", JSON.stringify([since ?? null, until ?? null, statuses ?? null, deliveryIds ?? null]));
 }

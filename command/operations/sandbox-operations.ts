@@ -1,7 +1,7 @@
+import * as consents from "../../shared/domain/clinic/animal-consent.ts";
 import {
   type AnimalConsent,
   animalConsentAggregate,
-  decideWithdrawLink,
   findAnimalLink,
 } from "../../shared/domain/clinic/animal-consent.ts";
 import { type Clinic, clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
@@ -124,7 +124,7 @@ async function withdrawLinks(log: EventLog, sandbox: Sandbox, context: CommandCo
   for (const { animalId, linkId } of listSandboxLinks(sandbox)) {
     const withdrawal = { applicationId, clinicId, linkId, requestedBy: "clinic" as const };
     const decide = (consent: AnimalConsent | undefined) =>
-      findAnimalLink(consent, withdrawal) ? decideWithdrawLink(withdrawal)(consent) : [];
+      findAnimalLink(consent, withdrawal) ? consents.withdrawLink(withdrawal)(consent) : [];
     await handle(log, animalConsentAggregate, animalId, decide, clinicContext);
   }
 }

@@ -2,17 +2,12 @@ import { randomBytes, randomUUID } from "node:crypto";
 import type { SecretBox } from "../../shared/auth/secret-box.ts";
 import type { Decision } from "../../shared/domain/aggregate.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
-import { deriveWebhookDeliveryId } from "../../shared/domain/events/ids.ts";
+import { toStreamName } from "../../shared/domain/events/category.ts";
 import type { EncryptedHeader, SubscribedEventType, WebhookEndpointEvent } from "../../shared/domain/events/partner.ts";
-import { decideChangeEndpoint, type EndpointChanges } from "../../shared/domain/partner/change-endpoint.ts";
+import type { EndpointChanges } from "../../shared/domain/partner/change-endpoint.ts";
+import * as endpointChanges from "../../shared/domain/partner/change-endpoint.ts";
+import * as endpoints from "../../shared/domain/partner/webhook-endpoint.ts";
 import {
-  decideDisableEndpoint,
-  decideEnableEndpoint,
-  decideEnableOwnEndpoint,
-  decideRegisterEndpoint,
-  decideRevokeEndpoint,
-  decideRotateSecret,
-  decideTestEndpoint,
   type Endpoint,
   type EndpointOwner,
   endpointAggregate,
@@ -20,8 +15,9 @@ import {
   requireOwnEndpoint,
 } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import { type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
-import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
+import { EMPTY_STREAM, type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
+import { deriveWebhookDeliveryId } from "../../shared/webhooks/delivery-id.ts";
+import { type CommandContext, type CommandResult, handle, loadAggregate, toNewEvent } from "../handling/handle.ts";
 import { reserveEndpointPlace } from "./endpoint-quota.ts";
 import type { Operation } from "./operation.ts";
 
@@ -58,7 +54,7 @@ export async function registerEndpoint(
   const { secret, ...storedSecret } = await generateSecret(secretBox);
   const { applicationId, clinicId, environment } = owner;
   const registration = { endpointId, applicationId, clinicId, environment, url, events, ...storedSecret };
-  const decide = decideRegisterEndpoint(registration);
+  const decide = endpoints.registerEndpoint(registration);
   const ownerContext = toOwnerContext(context, owner);
   await reserveEndpointPlace(log, { owner, endpointId }, ownerContext);
   const { state, statePosition } = await handle(log, endpointAggregate, endpointId, decide, ownerContext);
@@ -78,7 +74,7 @@ export async function rotateSecret(
 ): Promise<EndpointWithSecret> {
   const { secret, ...storedSecret } = await generateSecret(secretBox);
   const previousExpiresAt = toInstant(context.now + (input.isLeaked ? 0 : SECRET_OVERLAP_MS));
-  const decide = decideRotateSecret({ ...storedSecret, previousExpiresAt });
+  const decide = endpoints.rotateSecret({ ...storedSecret, previousExpiresAt });
   try {
     const { state, statePosition } = await handleOwnEndpoint(log, input, decide, context, "throw");
     return { endpoint: requireOwnEndpoint(state, input.owner), secret, statePosition };
@@ -93,22 +89,22 @@ function defineOperation(decide: Decision<Endpoint, WebhookEndpointEvent>): Oper
 }
 
 /** Stops deliveries to an endpoint until the operator enables the endpoint again. */
-export const disableEndpoint = defineOperation(decideDisableEndpoint("operator"));
+export const disableEndpoint = defineOperation(endpoints.disableEndpoint("operator"));
 
-export const enableEndpoint = defineOperation(decideEnableEndpoint());
+export const enableEndpoint = defineOperation(endpoints.enableEndpoint);
 
 /** Stops deliveries to an endpoint, at the request of its partner, until the endpoint is enabled again. */
-export const disableOwnEndpoint = defineOperation(decideDisableEndpoint("partner"));
+export const disableOwnEndpoint = defineOperation(endpoints.disableEndpoint("partner"));
 
 /** Resumes deliveries to a disabled endpoint at the request of its partner, unless the operator disabled it. */
-export const enableOwnEndpoint = defineOperation(decideEnableOwnEndpoint());
+export const enableOwnEndpoint = defineOperation(endpoints.enableOwnEndpoint);
 
 /** Revokes an endpoint permanently. Revoking a revoked endpoint changes nothing. */
-export const revokeEndpoint = defineOperation(decideRevokeEndpoint());
+export const revokeEndpoint = defineOperation(endpoints.revokeEndpoint);
 
 /**
- * Sends a test event to an endpoint. The test event is delivered like any other event. It has its own stream, because
- * it does not change the endpoint.
+ * Sends a test event to an endpoint. The test event is delivered like any other event. The test event has its own
+ * stream, because the endpoint does not change.
  *
  * @throws {DomainError} `webhook_endpoint_disabled`, `webhook_endpoint_revoked`
  */
@@ -116,14 +112,15 @@ export async function testEndpoint(
   log: EventLog,
   { endpointId, owner }: EndpointReference,
   context: CommandContext,
-): Promise<CommandResult<Endpoint> & { deliveryId: string }> {
-  const testId = randomUUID();
+): Promise<{ events: WebhookEndpointEvent[]; position: bigint; deliveryId: string }> {
   const { state } = await loadAggregate(log, endpointAggregate, endpointId);
-  const events = decideTestEndpoint(testId)(requireOwnEndpoint(state, owner));
+  const testId = randomUUID();
+  const events = endpoints.testEndpoint(testId)(requireOwnEndpoint(state, owner));
   const ownerContext = toOwnerContext(context, owner);
-  const options = { isExpectedNew: true };
-  const commandResult = await handle(log, endpointAggregate, testId, () => events, ownerContext, options);
-  return { ...commandResult, deliveryId: deriveWebhookDeliveryId(testId, endpointId) };
+  // The id of the event is that of the test, so the id of the delivery is known before the event is delivered.
+  const newEvents = events.map((event) => ({ ...toNewEvent(event, ownerContext), id: testId }));
+  const position = await log.append(toStreamName(endpointAggregate.category, testId), EMPTY_STREAM, newEvents);
+  return { events, position, deliveryId: deriveWebhookDeliveryId(testId, endpointId) };
 }
 
 /**
@@ -155,7 +152,7 @@ export async function changeEndpoint(
 ): Promise<CommandResult<Endpoint>> {
   const { headers } = changes;
   const encryptedHeaders = headers && (await encryptHeaders({ log, secretBox }, headers, reference));
-  const decide = decideChangeEndpoint({ ...changes, headers: encryptedHeaders }, permittedBranchIds);
+  const decide = endpointChanges.changeEndpoint({ ...changes, headers: encryptedHeaders }, permittedBranchIds);
   return handleOwnEndpoint(log, reference, decide, context);
 }
 
@@ -194,7 +191,7 @@ function handleOwnEndpoint(
 ): Promise<CommandResult<Endpoint>> {
   const decideForOwner = (state: Endpoint | undefined) => decide(requireOwnEndpoint(state, owner));
   const ownerContext = toOwnerContext(context, owner);
-  return handle(log, endpointAggregate, endpointId, decideForOwner, ownerContext, { onConflict });
+  return handle(log, endpointAggregate, endpointId, decideForOwner, ownerContext, onConflict);
 }
 
 export function toOwnerContext(context: CommandContext, { clinicId, environment }: EndpointOwner): CommandContext {

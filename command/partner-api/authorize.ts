@@ -14,11 +14,11 @@ import type { PartnerOperation } from "../../shared/partner-api/operations.ts";
 import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
 
 /** Authorizes the request. See {@link requirePartnerAccess}. */
-export function authorize(operation: PartnerOperation, decide: Decide, brand: string): Koa.Middleware<ClinicState> {
+export function authorize(operation: PartnerOperation, decide: Decide): Koa.Middleware<ClinicState> {
   return async (ctx, next) => {
     await decide(async (load) => {
       const accessRecord = await createAccessFinder(load)(ctx.state.accessQuery);
-      requirePartnerAccess(ctx, operation, accessRecord, brand);
+      requirePartnerAccess(ctx, operation, accessRecord);
     }, REFUSAL_MEMORY_MS);
     await next();
   };

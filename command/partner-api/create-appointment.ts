@@ -3,7 +3,7 @@ import type Koa from "koa";
 import { LRUCache } from "lru-cache";
 import type { z } from "zod";
 import { type Appointment, appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
-import { decideRequest } from "../../shared/domain/appointment/request.ts";
+import * as requests from "../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
 import { animalConsentAggregate, findAnimalLink } from "../../shared/domain/clinic/animal-consent.ts";
 import { type Customer, customerAggregate } from "../../shared/domain/clinic/customer.ts";
@@ -19,38 +19,43 @@ import { appointmentRequest } from "../../shared/partner-api/request-bodies.ts";
 import type { Decide } from "../handling/aggregate-cache.ts";
 import { type CommandResult, handle } from "../handling/handle.ts";
 import { resolveSandbox } from "../operations/sandbox-operations.ts";
+import { bookAppointment } from "./book-appointment.ts";
 import { parseIdempotentRequest } from "./errors.ts";
 import { createBodyDecider, type DecisionContext, toCommandContext, type WriteState } from "./request-context.ts";
-
-/** Revision of an appointment's first event, which creates the appointment as requested. */
-const FIRST_REVISION = 0n;
+import type { SlotSearch } from "./slot-search.ts";
 
 /**
  * POST /appointments: returns 201. A repeated request with the same idempotency key gets the same response. The
  * appointment's id is derived from the key, so that the event log accepts only one of several concurrent requests.
  */
-export function createAppointment({ log, decide }: { log: EventLog; decide: Decide }): Koa.Middleware<WriteState> {
+export function createAppointment(dependencies: {
+  log: EventLog;
+  decide: Decide;
+  slotSearch: SlotSearch;
+}): Koa.Middleware<WriteState> {
+  const { decide, ...otherDependencies } = dependencies;
   const recentRequests: RecentRequests = new LRUCache({
     maxSize: MAX_CACHE_BYTES,
     sizeCalculation: () => REQUEST_BYTES,
   });
   const decideWithBody = createBodyDecider(decide);
   return async (ctx) => {
-    const { initialState, events, statePosition } = await decideWithBody(
+    const { initialState, initialRevision, events, statePosition } = await decideWithBody(
       ctx,
       () => readCreateRequest(ctx),
-      (request, context) => requestIdempotently({ log, recentRequests, ...context }, request, ctx.state),
+      (request, context) =>
+        requestIdempotently({ ...otherDependencies, recentRequests, ...context }, request, ctx.state),
     );
     if (!initialState) throw new Error("the appointment has no first event");
     ctx.state.logPosition = statePosition;
     if (events.length === 0) ctx.set("Idempotent-Replayed", "true");
     ctx.set("Location", `${ctx.path}/${initialState.id}`);
     ctx.status = 201;
-    ctx.body = { ok: true, appointment: toPartnerAppointment(initialState, FIRST_REVISION) };
+    ctx.body = { ok: true, appointment: toPartnerAppointment(initialState, initialRevision) };
   };
 }
 
-type RequestResult = Pick<CommandResult<Appointment>, "initialState" | "events" | "statePosition">;
+type RequestResult = Pick<CommandResult<Appointment>, "initialState" | "initialRevision" | "events" | "statePosition">;
 
 /** Results of the requests that this process has recently handled, by id of the appointment. */
 type RecentRequests = LRUCache<string, RequestResult>;
@@ -58,21 +63,26 @@ type RecentRequests = LRUCache<string, RequestResult>;
 /** About 5,000 requests. */
 const MAX_CACHE_BYTES = 10 * 1024 * 1024;
 
-/** Requests with notes are not remembered, so all take about the same memory. */
+/** Estimated memory of a remembered request. Requests with notes are not remembered. */
 const REQUEST_BYTES = 2_000;
 
 /**
  * Requests the appointment. If an earlier request with the same key has requested it, nothing changes. A recent request
- * without notes is repeated from memory, because the first event of an appointment never changes.
+ * without notes is repeated from memory, because the event that creates an appointment never changes.
  */
 async function requestIdempotently(
-  dependencies: DecisionContext & { log: EventLog; recentRequests: RecentRequests },
+  dependencies: DecisionContext & {
+    log: EventLog;
+    slotSearch: SlotSearch;
+    recentRequests: RecentRequests;
+  },
   request: CreateRequest,
   state: WriteState,
 ): Promise<RequestResult> {
   const { log, load, recentRequests } = dependencies;
   const { environment, applicationId, clinicId, now } = state;
-  const { idempotencyKey, animalId, notes = null, ...details } = request;
+  const { idempotencyKey, animalId, notes = null, resourceId, resourceType, ...details } = request;
+  const { durationMinutes = requestDefaults.durationMinutes, ...otherDetails } = details;
   const { clinic, sandbox } = await resolveSandbox(log, dependencies.clinic);
   const { sandboxGeneration } = clinic;
   const key = { environment, sandboxGeneration, applicationId, clinicId, idempotencyKey };
@@ -81,28 +91,25 @@ async function requestIdempotently(
   const animal = sandbox ? findFixtureAnimal(sandbox, animalId) : (await load(animalAggregate, animalId)).state;
   const customer = !sandbox && animal ? (await load(customerAggregate, animal.customerId)).state : undefined;
   const animalAccess = await loadAnimalAccess(dependencies, animalId, customer);
-  const decide = decideRequest(
-    {
-      ...requestDefaults,
-      ...details,
-      animalId,
-      notes,
-      appointmentId,
-      clinicId,
-      applicationId,
-      sandboxGeneration,
-    },
-    { clinic, animal, customer, animalAccess, permittedBranchIds: dependencies.installation.branchIds, now },
-  );
+  const fields = { ...requestDefaults, ...otherDetails, durationMinutes, animalId, notes };
+  const appointment = { ...fields, appointmentId, clinicId, applicationId, sandboxGeneration };
+  const permittedBranchIds = dependencies.installation.branchIds;
+  const decideWithPlace = (place: object) =>
+    requests.requestAppointment(
+      { ...appointment, ...place },
+      { clinic, animal, customer, animalAccess, permittedBranchIds, now },
+    );
+  const decide = decideWithPlace({});
   const earlierResult = recentRequests.get(appointmentId);
   if (earlierResult?.initialState) return { ...earlierResult, events: decide(earlierResult.initialState) };
   const context = toCommandContext(state);
-  const commandResult = await handle(log, appointmentAggregate, appointmentId, decide, context, {
-    isExpectedNew: true,
-  });
+  const booking = { ...appointment, resourceId, resourceType };
+  const commandResult = await (resourceId === undefined && resourceType === undefined
+    ? handle(log, appointmentAggregate, appointmentId, decide, { ...context, isExpectedNew: true })
+    : bookAppointment({ ...dependencies, clinic, sandbox }, booking, decideWithPlace, context));
   // Memory keeps neither notes nor their hash, because they may be erased.
-  const { initialState, statePosition } = commandResult;
-  if (notes === null) recentRequests.set(appointmentId, { initialState, events: [], statePosition });
+  const { initialState, initialRevision, statePosition } = commandResult;
+  if (notes === null) recentRequests.set(appointmentId, { initialState, initialRevision, events: [], statePosition });
   return commandResult;
 }
 
@@ -127,12 +134,20 @@ interface CreateRequest extends z.output<typeof appointmentRequest> {
 /** @throws {ApiError} 422 with all problems of the body and the header, or if the body contradicts the branch header */
 function readCreateRequest(ctx: Koa.ParameterizedContext<WriteState>): CreateRequest {
   const { body, idempotencyKey } = parseIdempotentRequest(ctx, appointmentRequest, 422);
-  const { branchId, animalId, scheduledAt, notes = null } = body;
+  const { branchId, animalId, scheduledAt, notes = null, ...bookingFields } = body;
   if (ctx.state.branchId !== null && ctx.state.branchId !== branchId) {
     const details = [{ path: "branchId", message: "must equal the branch header" }];
     throw new ApiError(422, "validation_failed", { details });
   }
+  if (bookingFields.resourceId !== undefined && bookingFields.resourceType !== undefined) {
+    const details = [{ path: "resourceType", message: "cannot be combined with resourceId" }];
+    throw new ApiError(422, "validation_failed", { details });
+  }
   const hashJson = (value: unknown) => hash("sha256", JSON.stringify(value));
-  const requestHash = hashJson([branchId, animalId, scheduledAt]);
+  // A request without a booking keeps the hash that earlier releases recorded. The order of the members must not change.
+  const { resourceId, resourceType, durationMinutes } = bookingFields;
+  const isBooking = Object.keys(bookingFields).length > 0;
+  const hashedBooking = isBooking ? [{ resourceId, resourceType, durationMinutes }] : [];
+  const requestHash = hashJson([branchId, animalId, scheduledAt, ...hashedBooking]);
   return { ...body, idempotencyKey, requestHash, textHash: hashJson(notes) };
 }

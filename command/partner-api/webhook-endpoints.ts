@@ -2,24 +2,23 @@ import type Koa from "koa";
 import type { z } from "zod";
 import type { SecretBox } from "../../shared/auth/secret-box.ts";
 import type { Clinic } from "../../shared/domain/clinic/clinic.ts";
-import { toStreamName } from "../../shared/domain/events/category.ts";
-import { webhookEndpointStreams } from "../../shared/domain/events/partner.ts";
 import type { Installation } from "../../shared/domain/partner/installation.ts";
 import { type Endpoint, requireOwnEndpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { requireExisting } from "../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
+import { parseJsonBody } from "../../shared/http/request-body.ts";
 import { hasClinic, type PartnerState, toEndpointOwner } from "../../shared/partner-api/access.ts";
+import { webhookEndpoint, webhookEndpointDetail } from "../../shared/partner-api/records.ts";
 import {
   applicationEndpointChanges,
   applicationEndpointRequest,
-  webhookEndpointChanges,
+  clinicEndpointChanges,
+  clinicEndpointRequest,
   webhookEndpointEnabling,
-  webhookEndpointRequest,
 } from "../../shared/partner-api/request-bodies.ts";
 import type { WebhookKeySet } from "../../shared/webhooks/asymmetric-signature.ts";
 import type { Decide } from "../handling/aggregate-cache.ts";
-import type { AwaitOutbox } from "../handling/outbox.ts";
 import type { Operation } from "../operations/operation.ts";
 import { requestReplay } from "../operations/replay-operations.ts";
 import {
@@ -34,6 +33,7 @@ import {
   testEndpoint,
 } from "../operations/webhook-endpoint-operations.ts";
 import { checkEndpointUrl } from "./check-endpoint-url.ts";
+import type { DisableFailingEndpoint } from "./disable-failing-endpoint.ts";
 import { parseIdempotentRequest, toErrorDetails } from "./errors.ts";
 import {
   createBodyDecider,
@@ -44,8 +44,8 @@ import {
 } from "./request-context.ts";
 import { toReplayRecord } from "./webhook-replays.ts";
 
-type EndpointRequest = z.infer<typeof webhookEndpointRequest | typeof applicationEndpointRequest>;
-type EndpointChangeBody = z.infer<typeof webhookEndpointChanges> | z.infer<typeof applicationEndpointChanges>;
+type EndpointRequest = z.infer<typeof clinicEndpointRequest | typeof applicationEndpointRequest>;
+type EndpointChangeBody = z.infer<typeof clinicEndpointChanges> | z.infer<typeof applicationEndpointChanges>;
 
 interface EndpointDependencies {
   log: EventLog;
@@ -61,7 +61,7 @@ export function createWebhookEndpoint(
   dependencies: Omit<EndpointDependencies, "decide" | "webhookKeys">,
 ): Koa.Middleware<EndpointWriteState> {
   return async (ctx) => {
-    const schema = hasClinic(ctx.state) ? webhookEndpointRequest : applicationEndpointRequest;
+    const schema = hasClinic(ctx.state) ? clinicEndpointRequest : applicationEndpointRequest;
     const { url: urlText, events } = parseEndpointBody<EndpointRequest>(schema, ctx.request.body);
     const url = await checkEndpointUrl(dependencies, urlText, ctx.state);
     const input = { owner: toEndpointOwner(ctx.state), url, events };
@@ -69,19 +69,18 @@ export function createWebhookEndpoint(
     const { endpoint, secret, statePosition } = await registerEndpoint(dependencies, input, context);
     ctx.state.logPosition = statePosition;
     ctx.status = 201;
-    ctx.body = { ok: true, endpoint: toEndpointRecord(endpoint), secret };
+    ctx.body = { ok: true, endpoint: webhookEndpoint.pick(endpoint), secret };
   };
 }
 
-/**
- * PATCH /webhook-endpoints/{endpointId}: returns 200 with all settings, also for a repeated request. If the request
- * names no clinic, its body must be parsed before.
- */
+/** PATCH /webhook-endpoints/{endpointId}: returns 200 with all settings, also for a repeated request. */
 export function updateWebhookEndpoint(dependencies: EndpointDependencies): Koa.Middleware<EndpointWriteState> {
   const decideWithBody = createBodyDecider(dependencies.decide);
+  const parseBody = parseJsonBody();
   return async (ctx) => {
     const readInput = () => readChangeRequest(dependencies, ctx);
     const change = (input: EndpointChangeRequest) => changeEndpoint(dependencies, input, toCommandContext(ctx.state));
+    if (!namesClinic(ctx)) await parseBody(ctx as Koa.Context, async () => undefined);
     const { state, statePosition } = namesClinic(ctx)
       ? await decideWithBody(ctx, readInput, (request, { clinic, installation }) =>
           change({ ...request, permittedBranchIds: listPermittedBranchIds(clinic, installation) }),
@@ -101,7 +100,7 @@ async function readChangeRequest(
   ctx: Koa.ParameterizedContext<PartnerState>,
 ): Promise<Omit<EndpointChangeRequest, "permittedBranchIds">> {
   const reference = readEndpointReference(ctx);
-  const schema = hasClinic(ctx.state) ? webhookEndpointChanges : applicationEndpointChanges;
+  const schema = hasClinic(ctx.state) ? clinicEndpointChanges : applicationEndpointChanges;
   const { url: urlText, ...otherChanges } = parseEndpointBody<EndpointChangeBody>(schema, ctx.request.body);
   const addsSignature = "asymmetricSignature" in otherChanges && otherChanges.asymmetricSignature;
   if (addsSignature && dependencies.webhookKeys.keys.length === 0) refuseAsymmetricSignature();
@@ -134,10 +133,10 @@ export const disableWebhookEndpoint = defineChange(disableOwnEndpoint, toEndpoin
 /** POST /webhook-endpoints/{endpointId}/enable: returns 200, also for a repeated request. Can also request a replay. */
 export function enableWebhookEndpoint({
   log,
-  awaitOutbox,
+  disableFailingEndpoint,
 }: {
   log: EventLog;
-  awaitOutbox: AwaitOutbox;
+  disableFailingEndpoint: DisableFailingEndpoint;
 }): Koa.Middleware<EndpointWriteState> {
   return async (ctx) => {
     const reference = readEndpointReference(ctx);
@@ -146,7 +145,7 @@ export function enableWebhookEndpoint({
       ctx.request.body === undefined ? undefined : parseIdempotentRequest(ctx, webhookEndpointEnabling, 400);
     let enabling = await enableOwnEndpoint(log, reference, context);
     if (enabling.events.length === 0) {
-      await awaitOutbox(toStreamName(webhookEndpointStreams, reference.endpointId), reference.endpointId);
+      await disableFailingEndpoint(reference.endpointId);
       enabling = await enableOwnEndpoint(log, reference, context);
     }
     const { state, statePosition } = enabling;
@@ -164,7 +163,7 @@ export function enableWebhookEndpoint({
   };
 }
 
-export const revokeWebhookEndpoint = defineChange(revokeEndpoint, toEndpointRecord);
+export const revokeWebhookEndpoint = defineChange(revokeEndpoint, webhookEndpoint.pick);
 
 /** POST /webhook-endpoints/{endpointId}/rotate-secret: returns 200 with the new secret, which is shown only once. */
 export function rotateWebhookSecret(dependencies: {
@@ -175,7 +174,7 @@ export function rotateWebhookSecret(dependencies: {
     const context = toCommandContext(ctx.state);
     const { endpoint, secret, statePosition } = await rotateSecret(dependencies, readEndpointReference(ctx), context);
     ctx.state.logPosition = statePosition;
-    ctx.body = { ok: true, endpoint: toEndpointRecord(endpoint), secret };
+    ctx.body = { ok: true, endpoint: webhookEndpoint.pick(endpoint), secret };
   };
 }
 
@@ -201,22 +200,6 @@ function parseEndpointBody<Body>(schema: z.ZodType<Body>, body: unknown): Body {
   throw new ApiError(400, code, { details });
 }
 
-function toEndpointRecord(endpoint: Endpoint) {
-  const { id, clinicId, url, events, status, disabledReason, createdAt, updatedAt } = endpoint;
-  return { id, clinicId, url, events, status, disabledReason, createdAt, updatedAt };
-}
-
 function toEndpointDetail(endpoint: Endpoint) {
-  const { operationalEvents, branchIds, headers, rateLimitPerSecond, ordering, bodyFormat, asymmetricSignature } =
-    endpoint;
-  return {
-    ...toEndpointRecord(endpoint),
-    operationalEvents,
-    branchIds,
-    headerNames: headers.map(({ name }) => name),
-    rateLimitPerSecond,
-    ordering,
-    bodyFormat,
-    asymmetricSignature,
-  };
+  return webhookEndpointDetail.pick({ ...endpoint, headerNames: endpoint.headers.map(({ name }) => name) });
 }

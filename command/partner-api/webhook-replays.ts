@@ -1,35 +1,22 @@
 import type Koa from "koa";
-import { DomainError } from "../../shared/domain/domain-error.ts";
-import { toStreamName } from "../../shared/domain/events/category.ts";
-import { webhookDeliveryStreams } from "../../shared/domain/events/partner.ts";
 import type { Replay } from "../../shared/domain/partner/webhook-replay.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { PartnerState } from "../../shared/partner-api/access.ts";
-import type { WebhookReplayRecord } from "../../shared/partner-api/records.ts";
+import { type WebhookReplayRecord, webhookReplay } from "../../shared/partner-api/records.ts";
 import { webhookReplayRequest } from "../../shared/partner-api/request-bodies.ts";
-import type { AwaitOutbox } from "../handling/outbox.ts";
-import { replayDelivery, requestReplay } from "../operations/replay-operations.ts";
+import { type FindReplayableDelivery, replayDelivery, requestReplay } from "../operations/replay-operations.ts";
 import { parseIdempotentRequest } from "./errors.ts";
 import { type EndpointWriteState, readEndpointReference, readPathId, toCommandContext } from "./request-context.ts";
 
-interface ReplayDependencies {
-  log: EventLog;
-  awaitOutbox: AwaitOutbox;
-}
-
 /** POST …/deliveries/{deliveryId}/replay: returns 202. The replay is queued. */
-export function replayWebhookDelivery({ log, awaitOutbox }: ReplayDependencies): Koa.Middleware<PartnerState> {
+export function replayWebhookDelivery(dependencies: {
+  log: EventLog;
+  findReplayableDelivery: FindReplayableDelivery;
+}): Koa.Middleware<PartnerState> {
   return async (ctx) => {
     const deliveryId = readPathId(ctx, "deliveryId");
     const input = { ...readEndpointReference(ctx), deliveryId };
-    const replay = () => replayDelivery(log, input, toCommandContext(ctx.state));
-    try {
-      await replay();
-    } catch (error) {
-      if (!(error instanceof DomainError) || deliveryId === undefined) throw error;
-      await awaitOutbox(toStreamName(webhookDeliveryStreams, deliveryId), input.endpointId);
-      await replay();
-    }
+    await replayDelivery(dependencies, input, toCommandContext(ctx.state));
     ctx.status = 202;
     ctx.body = { ok: true, delivery: { id: deliveryId, status: "pending" } };
   };
@@ -51,18 +38,6 @@ export function replayWebhookDeliveries({ log }: { log: EventLog }): Koa.Middlew
 }
 
 export function toReplayRecord(replay: Replay): WebhookReplayRecord {
-  const { id, endpointId, since, until, statuses, deliveryIds, requestedAt } = replay;
-  return {
-    id,
-    endpointId,
-    since,
-    until,
-    statuses,
-    deliveryIds,
-    status: "pending",
-    replayedCount: 0,
-    notReplayedCount: 0,
-    requestedAt,
-    finishedAt: null,
-  };
+  const progress = { status: "pending" as const, replayedCount: 0, notReplayedCount: 0, finishedAt: null };
+  return webhookReplay.pick({ ...replay, ...progress });
 }

@@ -23,9 +23,7 @@ import re
 import sys
 
 FORMAT = "clinic-service-audit-export/1"
-SEED = hashlib.sha256(b"clinic-service audit export 1").digest()
-EVENT_OFFSET = 84
-MAX_MARKS = 4096
+MAX_BLOCKS = 1024
 MAX_INTEGER = 2**53 - 1
 
 
@@ -250,12 +248,9 @@ def is_position(value):
     return is_text(value, r"[0-9]+")
 
 
-def is_event_line(value):
+def is_event(value):
     """Step 1."""
-    if not has_exactly(value, "chain", "event") or not is_text(value["chain"], r"[0-9a-f]{64}"):
-        return False
-    event = value["event"]
-    return isinstance(event, dict) and isinstance(event.get("position"), str) and isinstance(event.get("id"), str)
+    return isinstance(value, dict) and isinstance(value.get("position"), str) and isinstance(value.get("id"), str)
 
 
 def is_manifest_line(value):
@@ -263,7 +258,7 @@ def is_manifest_line(value):
 
 
 def is_manifest(value):
-    members = ("format", "clinicId", "stored", "count", "first", "last", "chain", "marks", "made")
+    members = ("format", "clinicId", "stored", "count", "first", "last", "root", "blocks", "made")
     return (
         has_exactly(value, *members)
         and value["format"] == FORMAT
@@ -274,8 +269,8 @@ def is_manifest(value):
         and is_integer(value["count"], 0)
         and is_event_reference(value["first"])
         and is_event_reference(value["last"])
-        and is_text(value["chain"], r"[0-9a-f]{64}")
-        and has_marks(value["marks"])
+        and is_text(value["root"], r"[0-9a-f]{64}")
+        and are_blocks(value["blocks"])
         and is_origin(value["made"])
     )
 
@@ -286,13 +281,13 @@ def is_event_reference(value):
     )
 
 
-def has_marks(value):
+def are_blocks(value):
     return (
-        has_exactly(value, "every", "links")
-        and is_integer(value["every"], 1)
-        and int(value["every"]) & (int(value["every"]) - 1) == 0
-        and isinstance(value["links"], list)
-        and all(is_text(mark, r"[0-9a-f]{16}") for mark in value["links"])
+        has_exactly(value, "lines", "roots")
+        and is_integer(value["lines"], 1)
+        and int(value["lines"]) & (int(value["lines"]) - 1) == 0
+        and isinstance(value["roots"], list)
+        and all(is_text(root, r"[0-9a-f]{64}") for root in value["roots"])
     )
 
 
@@ -311,7 +306,7 @@ def is_origin(value):
 
 
 def read_signature(signature, signature_type, trusted_thumbprints):
-    """Steps 7 to 10. Returns the payload. Raises Fault without a line."""
+    """Steps 6 to 9. Returns the payload. Raises Fault without a line."""
     texts = signature.split(".")
     parts = [decode_base64url(text) for text in texts]
     if len(parts) != 3 or None in parts:
@@ -343,13 +338,13 @@ class Verifier:
 
     def __init__(self, trusted_thumbprints):
         self.trusted_thumbprints = trusted_thumbprints
-        self.links = []  # 32 bytes each
+        self.leaf_hashes = []
         self.first = None
         self.last = None
 
     def fail(self, code, problem):
         """Raises a fault of the current line."""
-        raise Fault(code, len(self.links) + 1, problem)
+        raise Fault(code, len(self.leaf_hashes) + 1, problem)
 
     def verify(self, lines):
         """Returns the manifest. Raises Fault."""
@@ -382,26 +377,22 @@ class Verifier:
         self.fail("not_canonical", "the line is not in its canonical form")
 
     def verify_event_line(self, line):
-        """Steps 1 to 3."""
+        """Steps 1 and 2."""
         value = self.parse_line(line)
-        if not is_event_line(value):
+        if not is_event(value):
             if is_manifest_line(value):
                 self.fail("manifest_not_last", "the manifest is not the last line")
             self.fail("not_an_event", "the line is not an event")
         self.require_canonical(line, value)
-        previous_link = self.links[-1] if self.links else SEED
-        link = hashlib.sha256(previous_link + line[EVENT_OFFSET:-2]).digest()
-        if link.hex() != value["chain"]:
-            self.fail("chain_mismatch", "the line does not fit the hash chain")
-        self.links.append(link)
-        self.last = {"position": value["event"]["position"], "id": value["event"]["id"]}
+        self.leaf_hashes.append(hash_leaf(line[:-1]))
+        self.last = {"position": value["position"], "id": value["id"]}
         if self.first is None:
             self.first = self.last
 
     def verify_last_line(self, line):
-        """Steps 4 to 15. Returns the manifest."""
+        """Steps 3 to 14. Returns the manifest."""
         value = self.parse_line(line)
-        if is_event_line(value):
+        if is_event(value):
             self.verify_event_line(line)
             self.fail("manifest_missing", "the manifest is missing, and events may be missing")
         if not is_manifest_line(value):
@@ -414,11 +405,11 @@ class Verifier:
             manifest = None
         if not is_manifest(manifest):
             self.fail("manifest_unsupported", "the manifest does not have the format " + FORMAT)
-        if manifest["chain"] != (self.links[-1] if self.links else SEED).hex():
-            self.locate_change(manifest["marks"])
+        if manifest["root"] != compute_root(self.leaf_hashes).hex():
+            self.locate_change(manifest["blocks"])
         if payload != write_canonical(value["manifest"]):
             self.fail("manifest_altered", "the manifest differs from the signed manifest")
-        if manifest["count"] != len(self.links):
+        if manifest["count"] != len(self.leaf_hashes):
             self.fail("count_mismatch", "the manifest has another number of events than the file")
         if manifest["first"] != self.first or manifest["last"] != self.last:
             self.fail("first_or_last_mismatch", "the manifest names another first or last event")
@@ -430,22 +421,20 @@ class Verifier:
         except Fault as fault:
             self.fail(fault.code, fault.problem)
 
-    def locate_change(self, signed_marks):
-        """Raises the fault of a hash chain that is valid but not signed."""
-        file_interval = 1
-        while len(self.links) // file_interval > MAX_MARKS:
-            file_interval *= 2
-        signed_interval = int(signed_marks["every"])
-        interval = max(file_interval, signed_interval)
-        step = interval // signed_interval
-        signed = signed_marks["links"][step - 1 :: step]
-        own = [link.hex()[:16] for link in self.links[interval - 1 :: interval]]
+    def locate_change(self, signed_blocks):
+        """Raises the fault of lines that do not have the signed root."""
+        width = int(signed_blocks["lines"])
+        while len(self.leaf_hashes) > width * MAX_BLOCKS:
+            width *= 2
+        signed = [bytes.fromhex(root) for root in signed_blocks["roots"]]
+        group = width // int(signed_blocks["lines"])
+        signed = [compute_root(signed[i : i + group]) for i in range(0, len(signed), group)]
+        own = [compute_root(self.leaf_hashes[i : i + width]) for i in range(0, len(self.leaf_hashes), width)]
         equal_count = 0
         while equal_count < min(len(signed), len(own)) and signed[equal_count] == own[equal_count]:
             equal_count += 1
-        first, last = equal_count * interval + 1, (equal_count + 1) * interval
-        problem = "the first change after signing is in the lines %d to %d" % (first, last)
-        raise Fault("chain_not_signed", first, problem)
+        first, last = equal_count * width + 1, (equal_count + 1) * width
+        raise Fault("lines_changed", first, "the first change after signing is in the lines %d to %d" % (first, last))
 
 
 def check_expectations(manifest, options, line):
@@ -496,6 +485,16 @@ def hash_leaf(leaf):
 
 def hash_node(left, right):
     return hashlib.sha256(b"\x01" + left + right).digest()
+
+
+def compute_root(hashes):
+    """Returns the root hash of a tree from the hashes of its leaves, or of equal subtrees."""
+    if not hashes:
+        return hashlib.sha256().digest()
+    while len(hashes) > 1:
+        pairs = [hashes[i : i + 2] for i in range(0, len(hashes), 2)]
+        hashes = [hash_node(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+    return hashes[0]
 
 
 def compute_root_of_leaf(leaf_hash, index, size, path):
@@ -731,7 +730,7 @@ def main(arguments=None):
             with open(options.file, "rb") as file:
                 verifier = Verifier(thumbprints)
                 manifest = verifier.verify(file)
-            check_expectations(manifest, options, len(verifier.links) + 1)
+            check_expectations(manifest, options, len(verifier.leaf_hashes) + 1)
     except Fault as fault:
         print_fault(options.file, fault, options.json)
         return 3

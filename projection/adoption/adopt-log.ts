@@ -1,26 +1,28 @@
 import { BACKWARDS, END, type EventStoreDBClient, type ReadPosition } from "@eventstore/db-client";
 import type pg from "pg";
 import { isCatalogStream } from "../../shared/domain/events/catalog.ts";
+import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { REQUEST_TIMEOUT_MS } from "../../shared/eventstore/log.ts";
 import { BEFORE_FIRST_EVENT, readWithin } from "../../shared/eventstore/read-log.ts";
+import { closeConnection, connectWithoutTimeouts } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { type Checkpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
-import { readRelayCheckpoint, setRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { findLogDifference, requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
+import { readWebhookCheckpoint, setWebhookCheckpoints } from "../checkpoints/webhook-checkpoints.ts";
 import { type RebuildOptions, rebuild } from "../engine/rebuild.ts";
 import { CommandRefusedError } from "../quarantine/quarantine-commands.ts";
 import { deleteEventStream, deriveStreamNames, JETSTREAM_OPTIONS } from "../relay/event-stream.ts";
 import { NatsUnavailableError, withNats } from "../relay/nats-session.ts";
 import type { NatsSettings } from "../relay/nats-settings.ts";
-import { closeLostDeliveries, deleteReplayPositions, findLostRows } from "./lost-webhook-state.ts";
 
-interface AdoptionOptions extends Omit<RebuildOptions, "adopt" | "includedStream"> {
+interface AdoptionOptions extends Omit<RebuildOptions, "adopt"> {
   databaseUrl: string;
   nats: NatsSettings;
   /**
-   * If set, the relay sends all events that the log stored at or after this time. Otherwise the relay continues at its
-   * checkpoint or, if the log does not hold that event, sends only future events. Milliseconds since 1970.
+   * If set, partners receive all events that the log stored at or after this time. Otherwise they receive the events
+   * after the checkpoint of the deliveries or, if the log does not hold its event, only future events. Milliseconds since
+   * 1970.
    */
   notifyFrom: number | undefined;
   /** Milliseconds since 1970. */
@@ -30,22 +32,18 @@ interface AdoptionOptions extends Omit<RebuildOptions, "adopt" | "includedStream
 interface AdoptionResult {
   /** Log position that the new read models reflected when they came into use. */
   position: bigint;
-  /** Log position after which the relay continues. */
-  relayPosition: bigint;
+  /** Log position after which partners receive the events. */
+  deliveryPosition: bigint;
   /** Deliveries whose events the log does not hold. */
   cancelledDeliveryCount: number;
-  /** Entries whose events the log does not hold. */
-  deletedOutboxEntryCount: number;
 }
 
 /**
  * Adopts the connected event log for this database, and rebuilds the read models from the log. The database may be
  * empty, because it was lost. An interrupted adoption can be repeated.
  *
- * If `notifyFrom` is set, the relay continues at that time. Otherwise, the relay continues at its checkpoint if the log
- * holds that event, or else at the end of the log. The relay does not send earlier events. The adoption deletes all
- * messages to the dispatchers, because the log may not hold their events. The relay publishes the events after its
- * checkpoint again.
+ * The adoption deletes all messages in NATS, because the log may not hold their events. The relay publishes those after
+ * the new checkpoint again.
  *
  * @returns undefined if the signal aborted first
  * @throws {CommandRefusedError} if the database was built from this log
@@ -54,20 +52,23 @@ interface AdoptionResult {
 export async function adoptLog(options: AdoptionOptions, signal: AbortSignal): Promise<AdoptionResult | undefined> {
   const { client, pool, notifyFrom, now } = options;
   await requireDifferentLog(options);
-  const shouldKeepRelayCheckpoint = await holdsRelayEvent(options);
-  const lostRows = await findLostRows(client, pool, signal);
+  const shouldKeepCheckpoint = await holdsDeliveredEvent(options);
   await deleteMessages(options, signal);
-  const sharedPosition = shouldKeepRelayCheckpoint ? (await readRelayCheckpoint(pool)).position : BEFORE_FIRST_EVENT;
+  const sharedPosition = shouldKeepCheckpoint
+    ? (await readWebhookCheckpoint(pool, "deliveries")).position
+    : BEFORE_FIRST_EVENT;
   await deleteReplayPositions(pool, sharedPosition);
   const requestedCheckpoint = notifyFrom === undefined ? undefined : await findLastEventBefore(client, notifyFrom);
   let adoptionResult: AdoptionResult | undefined;
   const adopt = async (connection: pg.ClientBase) => {
     const readModelCheckpoint = await readCheckpoint(connection, READ_MODEL_SCHEMA);
-    const oldCheckpoint = await readRelayCheckpoint(connection);
-    const relayCheckpoint = requestedCheckpoint ?? (shouldKeepRelayCheckpoint ? oldCheckpoint : readModelCheckpoint);
-    await setRelayCheckpoint(connection, relayCheckpoint);
-    const counts = await closeLostDeliveries(connection, lostRows, now);
-    adoptionResult = { position: readModelCheckpoint.position, relayPosition: relayCheckpoint.position, ...counts };
+    const oldCheckpoint = await readWebhookCheckpoint(connection, "deliveries");
+    const newCheckpoint = requestedCheckpoint ?? (shouldKeepCheckpoint ? oldCheckpoint : readModelCheckpoint);
+    await setWebhookCheckpoints(connection, newCheckpoint);
+    const cancelledDeliveryCount = await deleteLostState(connection, now);
+    await connection.query("CALL audit.reset_index()");
+    const { position } = readModelCheckpoint;
+    adoptionResult = { position, deliveryPosition: newCheckpoint.position, cancelledDeliveryCount };
   };
   const swapPosition = await rebuild({ ...options, adopt }, signal);
   return swapPosition === undefined ? undefined : adoptionResult;
@@ -83,9 +84,9 @@ async function requireDifferentLog(options: AdoptionOptions): Promise<void> {
   );
 }
 
-async function holdsRelayEvent({ client, pool }: AdoptionOptions): Promise<boolean> {
-  const checkpoint = await readRelayCheckpoint(pool);
-  const logDifference = await findLogDifference(requireCheckpointInLog(client, "the relay", checkpoint));
+async function holdsDeliveredEvent({ client, pool }: AdoptionOptions): Promise<boolean> {
+  const checkpoint = await readWebhookCheckpoint(pool, "deliveries");
+  const logDifference = await findLogDifference(requireCheckpointInLog(client, "the deliveries", checkpoint));
   return !logDifference && checkpoint.eventId !== null;
 }
 
@@ -118,4 +119,67 @@ async function findLastEventBefore(client: EventStoreDBClient, epochMs: number):
     }
     if (eventCount < PAGE_SIZE) return { position: BEFORE_FIRST_EVENT, eventId: null };
   }
+}
+
+/**
+ * Cancels the deliveries whose events the adopted log does not hold, and deletes the failures of endpoints, late events,
+ * revocations and progress of replays that only the former log has. The read models must already be those of the
+ * adopted log.
+ *
+ * @param now milliseconds since 1970
+ * @returns the number of cancelled deliveries
+ */
+export async function deleteLostState(connection: pg.ClientBase, now: number): Promise<number> {
+  const cancelResult = await connection.query(
+    `WITH cancelled AS (
+       DELETE FROM webhooks.pending_delivery p
+        WHERE NOT EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.public_event e WHERE e.event_id = p.event_id)
+       RETURNING delivery_id, attempt_count)
+     UPDATE webhooks.delivery d
+        SET status = 'cancelled', attempt_count = cancelled.attempt_count, next_attempt_at = NULL, updated_at = $1
+       FROM cancelled WHERE d.delivery_id = cancelled.delivery_id`,
+    [toInstant(now)],
+  );
+  await connection.query(
+    `DELETE FROM webhooks.failing_endpoint f WHERE NOT EXISTS (
+       SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint e WHERE e.endpoint_id = f.endpoint_id)`,
+  );
+  await connection.query(
+    `DELETE FROM webhooks.late_event l WHERE NOT EXISTS (
+       SELECT FROM ${READ_MODEL_SCHEMA}.public_event e WHERE e.event_id = l.event_id)`,
+  );
+  await connection.query(
+    `UPDATE webhooks.late_event l SET position = e.position
+       FROM ${READ_MODEL_SCHEMA}.public_event e WHERE e.event_id = l.event_id`,
+  );
+  await connection.query("DELETE FROM webhooks.revocation");
+  await deleteLostProgress(connection);
+  return cancelResult.rowCount ?? 0;
+}
+
+/**
+ * Deletes the log positions of replay requests that do not exist in the adopted log. Otherwise, a later request at a
+ * lower position of the adopted log would be ignored.
+ * @param after last log position that both logs share
+ */
+async function deleteReplayPositions(pool: pg.Pool, after: bigint): Promise<void> {
+  const connection = await connectWithoutTimeouts(pool);
+  try {
+    await connection.query("UPDATE webhooks.delivery SET replay_position = NULL WHERE replay_position > $1", [after]);
+  } finally {
+    await closeConnection(connection);
+  }
+}
+
+/**
+ * Deletes the progress of replays whose request is not in the adopted log. A repeated request has the same replay id,
+ * so it would otherwise inherit the progress, and may never start. A request that is newer than the progress was
+ * repeated after the log was replaced.
+ */
+async function deleteLostProgress(connection: pg.ClientBase): Promise<void> {
+  await connection.query(
+    `DELETE FROM webhooks.replay w WHERE NOT EXISTS (
+       SELECT FROM ${READ_MODEL_SCHEMA}.webhook_replay r
+        WHERE r.replay_id = w.replay_id AND r.requested_at <= w.updated_at)`,
+  );
 }

@@ -1,4 +1,5 @@
 import type { ClientBase, Pool } from "pg";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 
 /** Name of the only checkpoint in each schema. All read models of the schema reflect the log up to this checkpoint. */
 export const CHECKPOINT_NAME = "read_models";
@@ -7,9 +8,9 @@ export const CHECKPOINT_NAME = "read_models";
 export interface Checkpoint {
   position: bigint;
   /**
-   * Id of the last processed event, which is the event at `position`. It identifies the log, because no other log holds
-   * the same event at the same position. The event belongs to a catalog stream, and catalog streams are never deleted.
-   * Null before the first event.
+   * Id of the last processed event, which is the event at `position`. The id identifies the log, because no other log
+   * holds the same event at the same position. The event belongs to a catalog stream, and catalog streams are never
+   * deleted. Null before the first event.
    */
   eventId: string | null;
 }
@@ -25,6 +26,9 @@ export interface ReadModelCheckpoint extends Checkpoint {
   fingerprint: string;
 }
 
+/** Result that all public events up to a checkpoint have: deliveries in the database, or messages in NATS. */
+export type WebhookCheckpointName = "deliveries" | "messages";
+
 export async function readCheckpoint(db: Pool | ClientBase, schema: string): Promise<ReadModelCheckpoint> {
   const { rows } = await db.query<ReadModelCheckpoint>(
     `SELECT position, event_id AS "eventId", tableoid::text AS "tableOid", fingerprint
@@ -38,10 +42,17 @@ export async function readCheckpoint(db: Pool | ClientBase, schema: string): Pro
 
 /**
  * Records that the read models of a schema have reached the end of the log. Until then, they contain states of the
- * past, so neither queries nor webhooks may use them.
+ * past, so neither queries nor webhooks may use them. If the database had no read models before, partners receive only
+ * the events that follow.
  */
 export async function markFilled(pool: Pool, schema: string): Promise<void> {
-  await pool.query(`UPDATE ${schema}.checkpoint SET filled = true WHERE NOT filled`);
+  await pool.query(
+    `WITH filled AS (UPDATE ${schema}.checkpoint SET filled = true WHERE NOT filled RETURNING position, event_id)
+     INSERT INTO webhooks.checkpoint (name, position, event_id, read_models)
+     SELECT name, position, event_id, $1 FROM filled, unnest(ARRAY['deliveries', 'messages']) AS n (name)
+     ON CONFLICT DO NOTHING`,
+    [READ_MODEL_SCHEMA],
+  );
 }
 
 /** Returns true if the read models of a schema have ever reached the end of the log. */

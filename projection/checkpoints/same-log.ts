@@ -5,9 +5,10 @@ import { BEFORE_FIRST_EVENT, readEventAt, readLogEnd } from "../../shared/events
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
+import { StopError } from "../../shared/runtime/failures.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { type Checkpoint, readCheckpoint } from "./checkpoint.ts";
-import { readRelayCheckpoint } from "./relay-checkpoint.ts";
+import { readWebhookCheckpoint } from "./webhook-checkpoints.ts";
 
 export interface LogAndDatabase {
   client: EventStoreDBClient;
@@ -15,11 +16,11 @@ export interface LogAndDatabase {
 }
 
 /** The database was built from a different event log, or the event log is an older copy of the original log. */
-export class DifferentLogError extends Error {
+export class DifferentLogError extends StopError {
   override readonly name = "DifferentLogError";
 
   /**
-   * @param checkpointText part of the message about the checkpoint, such as "the relay stopped after position 7"
+   * @param checkpointText part of the message about the checkpoint, such as "the messages stopped after position 7"
    * @param logText part of the message about the log, such as "the log is empty"
    */
   constructor(checkpointText: string, logText: string) {
@@ -34,12 +35,12 @@ export const DIFFERENT_LOG = "the event log is not the one that this database wa
 
 interface Checkpoints {
   readModelCheckpoint: Checkpoint;
-  relayCheckpoint: Checkpoint;
+  deliveryCheckpoint: Checkpoint;
 }
 
 /**
- * Checks that the database was built from the log: the log must hold the event of each checkpoint. Every role
- * checks the checkpoints of both the read models and the relay, so a mismatch stops all roles.
+ * Checks that the database was built from the log: the log must hold the event of each checkpoint. Every role checks the
+ * checkpoints of the read models, the deliveries and the messages, so a mismatch stops all roles.
  *
  * @returns the checkpoints
  * @throws {DifferentLogError}
@@ -48,16 +49,20 @@ interface Checkpoints {
 export async function requireSameLog({ client, pool }: LogAndDatabase): Promise<Checkpoints> {
   const readModelCheckpoint = await readCheckpoint(pool, READ_MODEL_SCHEMA);
   await requireCheckpointInLog(client, "the read models", readModelCheckpoint);
-  const relayCheckpoint = await readRelayCheckpoint(pool);
-  await requireCheckpointInLog(client, "the relay", relayCheckpoint);
-  return { readModelCheckpoint, relayCheckpoint };
+  const deliveryCheckpoint = await readWebhookCheckpoint(pool, "deliveries");
+  if (deliveryCheckpoint.eventId !== readModelCheckpoint.eventId)
+    await requireCheckpointInLog(client, "the deliveries", deliveryCheckpoint);
+  const messageCheckpoint = await readWebhookCheckpoint(pool, "messages");
+  if (messageCheckpoint.eventId !== readModelCheckpoint.eventId)
+    await requireCheckpointInLog(client, "the messages", messageCheckpoint);
+  return { readModelCheckpoint, deliveryCheckpoint };
 }
 
 /**
  * Checks that the log holds the event of a checkpoint. A scavenge never removes this event, because the service never
  * deletes or truncates the streams of the catalog.
  *
- * @param ownerText subject of the error message, such as "the relay"
+ * @param ownerText subject of the error message, such as "the deliveries"
  * @throws {DifferentLogError}
  * @throws {LogUnavailableError}
  */
@@ -103,27 +108,22 @@ async function describeLogAt(
 const CHECK_INTERVAL_MS = 1_000;
 
 /**
- * Waits until the log matches the database again, or the signal aborts. Writes the checkpoints to the application log,
- * because an operator may have changed them by adopting a different log.
+ * Checks every second that the log matches the database, until the signal aborts. While a server is unavailable, nothing
+ * is known.
+ *
+ * @throws {DifferentLogError}
  */
-export async function waitForSameLog(
+export async function watchSameLog(
   { logger, ...logAndDatabase }: LogAndDatabase & { logger: Logger },
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
-    await pause(CHECK_INTERVAL_MS, signal);
     try {
-      const checkpoints = await waitUnlessAborted(requireSameLog(logAndDatabase), signal);
-      if (!checkpoints) return;
-      const { readModelCheckpoint, relayCheckpoint } = checkpoints;
-      logger.warn(
-        { readModels: String(readModelCheckpoint.position), relay: String(relayCheckpoint.position) },
-        "The event log matches the database again. The role continues.",
-      );
-      return;
+      await waitUnlessAborted(requireSameLog(logAndDatabase), signal);
     } catch (error) {
-      if (!(error instanceof DifferentLogError))
-        logger.warn({ error }, "Cannot check whether the event log matches the database.");
+      if (error instanceof DifferentLogError) throw error;
+      logger.debug({ error }, "Cannot check whether the event log matches the database.");
     }
+    await pause(CHECK_INTERVAL_MS, signal);
   }
 }

@@ -1,3 +1,4 @@
+import type pg from "pg";
 import { z } from "zod";
 import { type Command, type CommandLine, defineCommand } from "../../shared/command-line/command-line.ts";
 import { EXIT_CODE, InputError } from "../../shared/command-line/failure.ts";
@@ -5,24 +6,25 @@ import { actorOption, requireOperator } from "../../shared/command-line/operator
 import { type Options, type OptionValues, option } from "../../shared/command-line/option.ts";
 import type { Terminal } from "../../shared/command-line/terminal.ts";
 import { instant } from "../../shared/domain/events/fields.ts";
+import type { Actor } from "../../shared/domain/events/metadata.ts";
 import { connectEventStore, requireEventStore } from "../../shared/eventstore/connect.ts";
+import { createEventLog } from "../../shared/eventstore/log.ts";
 import { createUncachedDataKeys, deferDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
-import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
-import { createLogger } from "../../shared/runtime/logger.ts";
-import { ServerUnavailableError } from "../../shared/runtime/run-service.ts";
+import { isPostgresUnavailable } from "../../shared/runtime/failures.ts";
+import { createLogger, type Logger } from "../../shared/runtime/logger.ts";
+import { ServerUnavailableError, StartError } from "../../shared/runtime/run-service.ts";
+import { isFilled } from "../checkpoints/checkpoint.ts";
 import { DifferentLogError } from "../checkpoints/same-log.ts";
-import { readInThread } from "../engine/read-in-thread.ts";
-import { requirePreparedDatabase } from "../prepare-database.ts";
-import { CommandRefusedError } from "../quarantine/quarantine-commands.ts";
+import { readInThread } from "../engine/read-log.ts";
+import { prepareDatabase, requirePreparedDatabase } from "../prepare-database.ts";
+import { CommandRefusedError, quarantineStream, resumeStream } from "../quarantine/quarantine-commands.ts";
 import { NATS_SETTING_NAMES, toNatsSettings } from "../relay/nats-settings.ts";
-import { ProjectionError } from "../roles/failure.ts";
-import { pruneOtherReadModels, scrubTables } from "./clean-up.ts";
+import { ProjectionError } from "../roles/role.ts";
 import type { CommandContext } from "./command-context.ts";
-import { migrateDatabase } from "./migrate.ts";
-import { quarantine, resume } from "./quarantine.ts";
-import { adoptCurrentLog, rebuildReadModels, verifyReadModels } from "./rebuild.ts";
+import { adoptCurrentLog, pruneOtherReadModels, rebuildReadModels, scrubTables, verifyReadModels } from "./rebuild.ts";
 import { showStatus } from "./status.ts";
 
 function defineServerCommand<O extends Options>(declaration: {
@@ -191,4 +193,78 @@ async function withDatabase(
   } finally {
     await pool.end();
   }
+}
+
+/**
+ * Prepares the database for this release, and prints the applied migrations.
+ *
+ * @returns the exit code
+ * @throws {ServerUnavailableError} if the database is unavailable
+ * @throws {StartError} if a migration fails
+ */
+async function migrateDatabase(
+  { databaseUrl, pool, logger }: { databaseUrl: string; pool: pg.Pool; logger: Logger },
+  terminal: Pick<Terminal, "writeOutput">,
+): Promise<number> {
+  const migrations = await prepareDatabase(databaseUrl, pool, logger).catch((error) => {
+    const ErrorClass = isPostgresUnavailable(error) ? ServerUnavailableError : StartError;
+    throw new ErrorClass(`The database cannot be migrated. Check DATABASE_URL. (${error.message || error.code})`);
+  });
+  for (const name of migrations) await terminal.writeOutput(`Applied ${name}.`);
+  await terminal.writeOutput("The database is prepared for this release.");
+  if (!(await isFilled(pool, READ_MODEL_SCHEMA))) {
+    await terminal.writeOutput(
+      "The read models are not filled yet. The projection service of this release fills them.",
+    );
+  }
+  return 0;
+}
+
+interface QuarantineOptions {
+  position: bigint;
+  reason: string;
+  actor: Actor;
+}
+
+/**
+ * Quarantines the stream of the event at the given log position. With `confirmType`, also quarantines all other streams
+ * in which an event of the same type fails.
+ *
+ * @returns the exit code
+ * @throws {CommandRefusedError}
+ */
+async function quarantine(
+  { client, pool, terminal, now }: CommandContext,
+  { position, confirmType: confirmsType, ...options }: QuarantineOptions & { confirmType: boolean },
+): Promise<number> {
+  const log = createEventLog(client);
+  const command = { ...options, now };
+  const { stream, revision, type } = await quarantineStream({ client, log, pool }, position, command, { confirmsType });
+  await terminal.writeOutput(
+    confirmsType
+      ? `Confirmed: every stream in which a stored event of type ${type} fails is skipped from that event on.`
+      : `Quarantined: stream ${stream} is skipped from revision ${revision} on.`,
+  );
+  await terminal.writeOutput("The projectors continue within seconds. To stop skipping a stream, run `resume`.");
+  return 0;
+}
+
+/**
+ * Resumes the stream that is quarantined at a log position.
+ *
+ * @returns the exit code: 1 if the projectors still skip the stream
+ * @throws {CommandRefusedError}
+ */
+async function resume(
+  { client, pool, terminal, now }: CommandContext,
+  { position, ...options }: QuarantineOptions,
+): Promise<number> {
+  const deps = { client, log: createEventLog(client), pool };
+  const { stream, revision, problem } = await resumeStream(deps, position, { ...options, now });
+  if (problem !== undefined) {
+    await terminal.writeOutput(`The projectors still skip stream ${stream}: ${problem}`);
+    return EXIT_CODE.failed;
+  }
+  await terminal.writeOutput(`Resumed: stream ${stream} is no longer skipped from revision ${revision} on.`);
+  return EXIT_CODE.done;
 }

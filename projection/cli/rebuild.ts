@@ -5,6 +5,7 @@ import { showProgress } from "../../shared/command-line/terminal.ts";
 import { readLogEnd } from "../../shared/eventstore/read-log.ts";
 import { adoptLog } from "../adoption/adopt-log.ts";
 import type { ProjectionProgress } from "../engine/projection-options.ts";
+import { listOtherReadModels, pruneReadModels, scrub } from "../engine/prune.ts";
 import { rebuild } from "../engine/rebuild.ts";
 import { verify } from "../engine/verify.ts";
 import { readModels } from "../read-models/all.ts";
@@ -16,28 +17,11 @@ import type { CommandContext } from "./command-context.ts";
  *
  * @returns the exit code
  */
-export async function rebuildReadModels({
-  client,
-  pool,
-  dataKeys,
-  readLog,
-  logger,
-  terminal,
-  signal,
-}: CommandContext): Promise<number> {
+export async function rebuildReadModels(context: CommandContext): Promise<number> {
+  const { terminal, signal } = context;
   const startedAt = performance.now();
-  const swapPosition = await rebuild(
-    {
-      client,
-      pool,
-      dataKeys,
-      readLog,
-      models: readModels,
-      logger,
-      onProgress: createProgressReporter((text) => showProgress(terminal, text), await readLogEnd(client)),
-    },
-    signal,
-  );
+  const onProgress = await showProgressOf(context);
+  const swapPosition = await rebuild({ ...context, models: readModels, onProgress }, signal);
   if (swapPosition === undefined) {
     await terminal.writeOutput(
       "Interrupted. The current read models stay in use. The next rebuild continues from here.",
@@ -52,8 +36,8 @@ export async function rebuildReadModels({
 /**
  * Adopts the connected event log for this database, and prints the effects on webhooks.
  *
- * @param notifyFrom milliseconds since 1970. If set, the relay sends all events that the log stored at or after this
- *   time. See {@link adoptLog}
+ * @param notifyFrom milliseconds since 1970. If set, partners receive all events that the log stored at or after
+ *   this time. See {@link adoptLog}
  * @returns the exit code
  * @throws {CommandRefusedError}
  */
@@ -62,22 +46,22 @@ export async function adoptCurrentLog(
   nats: NatsSettings,
   notifyFrom: number | undefined,
 ): Promise<number> {
-  const { client, terminal, signal } = context;
-  const onProgress = createProgressReporter((text) => showProgress(terminal, text), await readLogEnd(client));
+  const { terminal, signal } = context;
+  const onProgress = await showProgressOf(context);
   const adoption = await adoptLog({ ...context, nats, models: readModels, onProgress, notifyFrom }, signal);
   if (!adoption) {
     await terminal.writeOutput("Interrupted. Run the command again to continue.");
     return EXIT_CODE.interrupted;
   }
-  const { position, relayPosition, cancelledDeliveryCount, deletedOutboxEntryCount } = adoption;
+  const { position, deliveryPosition, cancelledDeliveryCount } = adoption;
   await terminal.writeOutput(
     `Adopted. The read models were rebuilt from this log and are in use from position ${position}.`,
   );
   await terminal.writeOutput(
-    `The relay continues after position ${relayPosition}. Webhooks for earlier events are not sent again.`,
+    `Webhooks continue after position ${deliveryPosition}. Those for earlier events are not sent again.`,
   );
   await terminal.writeOutput(
-    `The log does not hold the events of ${cancelledDeliveryCount} pending deliveries and ${deletedOutboxEntryCount} outbox entries. The deliveries were cancelled, and the entries were deleted.`,
+    `The log does not hold the events of ${cancelledDeliveryCount} pending deliveries. They were cancelled.`,
   );
   await terminal.writeOutput("The projection processes continue within seconds.");
   return 0;
@@ -91,16 +75,12 @@ export async function adoptCurrentLog(
  * @returns the exit code: 1 if rows differ
  */
 export async function verifyReadModels(context: CommandContext, { json }: { json: boolean }): Promise<number> {
-  const { client, pool, dataKeys, readLog, logger, terminal, signal } = context;
+  const { terminal, signal } = context;
   const { position, rows, differenceCount, quarantinedStreams } = await verify(
     {
-      client,
-      pool,
-      dataKeys,
-      readLog,
+      ...context,
       models: readModels,
-      logger,
-      onProgress: createProgressReporter((text) => showProgress(terminal, text), await readLogEnd(client)),
+      onProgress: await showProgressOf(context),
       onDifference: (difference) => {
         const { table, key, kind, columns } = difference;
         if (json) return void terminal.writeOutput(JSON.stringify(difference));
@@ -132,6 +112,10 @@ export async function verifyReadModels(context: CommandContext, { json }: { json
   );
   await suggestNext(terminal, json, `projection ${differenceCount === 0 ? "status" : "rebuild"}`);
   return exitCode;
+}
+
+async function showProgressOf({ client, terminal }: CommandContext) {
+  return createProgressReporter((text) => showProgress(terminal, text), await readLogEnd(client));
 }
 
 const PROGRESS_INTERVAL_MS = 1_000;
@@ -182,4 +166,39 @@ function formatTimeLeft(doneShare: number, remainingShare: number, elapsedSecond
   if (elapsedSeconds < MIN_ESTIMATE_BASIS.seconds || doneShare < MIN_ESTIMATE_BASIS.share) return "";
   const secondsLeft = Math.round((remainingShare / doneShare) * elapsedSeconds);
   return secondsLeft < 120 ? `, ${secondsLeft} s left` : `, ${Math.round(secondsLeft / 60)} min left`;
+}
+
+/**
+ * Drops the read models of other releases, and prints their schemas.
+ *
+ * @param unusedMs see {@link pruneReadModels}
+ * @returns the exit code
+ */
+export async function pruneOtherReadModels(
+  { pool, terminal, signal }: CommandContext,
+  unusedMs?: number,
+): Promise<number> {
+  const schemas = await pruneReadModels(pool, signal, unusedMs);
+  if (signal.aborted) {
+    await terminal.writeOutput("Interrupted. Run the command again to continue.");
+    return EXIT_CODE.interrupted;
+  }
+  for (const schema of schemas) await terminal.writeOutput(`Dropped ${schema}.`);
+  if (schemas.length === 0) await terminal.writeOutput("There are no read models of other releases.");
+  return 0;
+}
+
+/** Removes obsolete row versions with erased data from Postgres's files. @returns the exit code */
+export async function scrubTables({ pool, terminal, signal }: CommandContext): Promise<number> {
+  await scrub(pool, readModels, signal, (table) => void terminal.writeOutput(`Rewrote ${table}.`));
+  if (signal.aborted) {
+    await terminal.writeOutput("Interrupted. Run the command again to continue.");
+    return EXIT_CODE.interrupted;
+  }
+  for (const schema of await listOtherReadModels(pool)) {
+    await terminal.writeOutput(
+      `Kept ${schema}, the read models of another release, which may contain erased data. See prune.`,
+    );
+  }
+  return 0;
 }

@@ -1,5 +1,6 @@
 import { formatCommandLine, suggestNext } from "../../shared/command-line/format-command-line.ts";
 import { formatCount } from "../../shared/command-line/format-count.ts";
+import { createStyle, type Style } from "../../shared/command-line/style.ts";
 import { readModels } from "../read-models/all.ts";
 import {
   type FollowerStatus,
@@ -8,7 +9,7 @@ import {
   type RoleProcesses,
   type Status,
 } from "../status/find-status.ts";
-import type { Lag } from "../status/lag.ts";
+import { formatLag, type Lag } from "../status/lag.ts";
 import { MAX_COUNTED_DELIVERIES } from "../status/measure-deliveries.ts";
 import type { CommandContext } from "./command-context.ts";
 
@@ -23,7 +24,7 @@ export async function showStatus(
     await terminal.writeOutput(JSON.stringify(status, replacer, 2));
     return 0;
   }
-  for (const line of formatStatus(status, now)) await terminal.writeOutput(line);
+  for (const line of formatStatus(status, now, createStyle(terminal))) await terminal.writeOutput(line);
   const [quarantinedStream] = status.quarantined;
   const next = quarantinedStream ? `resume ${quarantinedStream.position} --reason …` : "verify";
   await suggestNext(terminal, json, `projection ${next}`);
@@ -32,7 +33,8 @@ export async function showStatus(
 
 const ROLE_TITLES = {
   projectors: "projectors: update all read models",
-  relay: "relay: sends events to the webhooks role",
+  relay: "relay: publishes events in NATS",
+  webhooks: "webhooks: sends deliveries to partners",
 };
 
 const STATE_TEXTS = {
@@ -43,7 +45,7 @@ const STATE_TEXTS = {
   stopped: "was shut down",
 };
 
-function formatStatus(status: Status, now: number): string[] {
+function formatStatus(status: Status, now: number, style: Style): string[] {
   const {
     differentLog,
     isOwnRelease,
@@ -60,7 +62,7 @@ function formatStatus(status: Status, now: number): string[] {
   return [
     ...(differentLog === null ? [] : [differentLog, ""]),
     ...followers.flatMap((follower) => [...formatFollower(follower, now), ""]),
-    ...formatWebhooks(webhooks, now),
+    ...formatWebhooks(webhooks, now, style),
     "",
     ...(isOwnRelease
       ? ["rows in the read models, as of the position of the projectors:", ...formatColumns(tableTexts, 4)]
@@ -85,7 +87,7 @@ function formatFollower(follower: FollowerStatus, now: number): string[] {
   const eventsPerSecond = process?.eventsPerSecond;
   return [
     ROLE_TITLES[role],
-    `  position     ${position}  ${formatLag(lag)}`,
+    `  position     ${position}  ${formatDistance(lag)}`,
     `  process      ${formatProcess(follower, now)}`,
     `  rate         ${eventsPerSecond === null || eventsPerSecond === undefined ? "unknown" : `${eventsPerSecond.toFixed(1)} events/s`}`,
     formatLastError(follower, now),
@@ -97,11 +99,8 @@ function formatFollower(follower: FollowerStatus, now: number): string[] {
   ];
 }
 
-function formatLag(lag: Lag | null): string {
-  if (lag === null) return "belongs to a different log";
-  const { events, exact, seconds } = lag;
-  if (events === 0) return "up to date";
-  return `${exact ? "" : "about "}${formatCount(events, "event")} and ${seconds.toFixed(1)} s behind`;
+function formatDistance(lag: Lag | null): string {
+  return lag === null ? "belongs to a different log" : (formatLag(lag) ?? "up to date");
 }
 
 function formatLastError({ process }: RoleProcesses, now: number): string {
@@ -109,19 +108,24 @@ function formatLastError({ process }: RoleProcesses, now: number): string {
   return `  last error   ${error ? `${formatDuration(now - error.at)} ago: ${error.message}` : "none"}`;
 }
 
-/** The webhooks role has no leader, because any number of processes can send webhooks at the same time. */
-function formatWebhooks(webhooks: Status["webhooks"], now: number): string[] {
+/** One process adds deliveries, and any number of processes send them at the same time. */
+function formatWebhooks(webhooks: Status["webhooks"], now: number, { red }: Style): string[] {
   const { process, alive, working } = webhooks;
   const countTexts = (["pending", "due", "failed"] as const).map((state) => {
     const count = webhooks[state];
-    return `${count >= MAX_COUNTED_DELIVERIES ? "about " : ""}${count} ${state}`;
+    const text = `${count >= MAX_COUNTED_DELIVERIES ? "about " : ""}${count} ${state}`;
+    return state === "failed" && count > 0 ? red(text) : text;
   });
   const runningText = working > 1 ? `, ${working - 1} more running` : "";
   const isRunning = process && alive && process.state === "running";
   const detailText = process?.detail ? `: ${process.detail}` : "";
   return [
-    "webhooks: sends deliveries to partners",
+    ROLE_TITLES.webhooks,
+    `  position     ${webhooks.position}  ${formatDistance(webhooks.lag)}`,
     `  deliveries   ${countTexts.join(", ")}`,
+    ...(webhooks.eventsAside > 0
+      ? [`  set aside    ${formatCount(webhooks.eventsAside, "event")}: ${webhooks.asideCause}`]
+      : []),
     `  process      ${isRunning ? `${process.process} is running${detailText}${runningText}` : formatProcess(webhooks, now)}`,
     formatLastError(webhooks, now),
   ];
@@ -140,7 +144,6 @@ function formatQuarantinedStream(quarantinedStatus: QuarantinedStatus): string[]
   const { stream, revision, position, events, state, eventType, cause, actor, since, reason } = quarantinedStatus;
   const notes = {
     quarantined: `${formatCount(events, "event")} skipped`,
-    unsent: `partners got no webhooks for ${formatCount(events, "event")}; the relay tries again when it starts`,
     taken: `the read models include the stream; to end the quarantine, run: ${formatCommandLine(`projection resume ${position}`)}`,
   };
   const firstLine = `  position ${position}, stream ${stream}, from revision ${revision} on: ${notes[state]}`;

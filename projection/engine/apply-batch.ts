@@ -3,13 +3,15 @@ import { toStreamName } from "../../shared/domain/events/category.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
 import { awaitPipelined } from "../../shared/postgres/pool.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { CHECKPOINT_NAME, type EventCheckpoint } from "../checkpoints/checkpoint.ts";
+import { findPublicEvents, recordLateEvents } from "../checkpoints/late-events.ts";
 import {
   deleteQuarantinedStream,
   type QuarantinedStream,
   recordSkippedEvents,
 } from "../quarantine/quarantined-streams.ts";
-import { LeadershipLostError } from "../roles/failure.ts";
+import { LeadershipLostError } from "../roles/role.ts";
 import { deleteSandboxRows, loadGenerations, loadResetPositions, splitBatch } from "./batch-segments.ts";
 import { eraseCustomerRows, eraseLateData } from "./customer-erasures.ts";
 import { computeFingerprint } from "./ddl.ts";
@@ -72,6 +74,10 @@ export async function applyBatch(
       replayedStream === undefined ? NO_RESETS : loadResetPositions(client, schema, storedEvents),
       beginPromise,
     ]);
+    const replayedIds = replayedStream === undefined ? [] : storedEvents.map(({ id }) => id);
+    const hasPublicEvents = models.some(({ table }) => table === "public_event") && schema === READ_MODEL_SCHEMA;
+    const knownIds =
+      replayedIds.length > 0 && hasPublicEvents ? await findPublicEvents(client, replayedIds) : undefined;
     let changes: ChangesByModel = new Map();
     for (const { sandboxToClear, customerErasures, events } of splitBatch(batchEvents, generations)) {
       await writeChanges(client, schema, changes);
@@ -88,6 +94,7 @@ export async function applyBatch(
       replayedStream !== undefined && deleteQuarantinedStream(client, schema, replayedStream),
       moveCheckpoint(client, schema, models, { fromPosition, newCheckpoint, tableOid }),
     ]);
+    if (knownIds) await recordLateEvents(client, replayedIds, knownIds);
     await client.query("COMMIT");
   } catch (error) {
     // On a broken connection, the rollback fails, but the server rolls back anyway. Only the original error matters.

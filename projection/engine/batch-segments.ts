@@ -75,7 +75,7 @@ function belongsToGeneration(event: RecordedEvent): event is SandboxData {
   return (event.type === "AppointmentRequested" || event.type === "AnimalLinked") && event.data.sandboxGeneration > 0;
 }
 
-/** Later events of an appointment of an earlier generation find no row and change nothing. */
+/** A later event of such an appointment finds no row and changes nothing. */
 function isOfEarlierGeneration(event: RecordedEvent, generations: Generations): boolean {
   if (!belongsToGeneration(event)) return false;
   return event.data.sandboxGeneration !== generations.get(event.data.clinicId);
@@ -100,7 +100,7 @@ export async function loadGenerations(
   return new Map(rows.map(({ clinic_id, generation }) => [clinic_id, generation]));
 }
 
-/** Loads the positions of the last resets of the sandboxes that events belong to, by the id of the sandbox's clinic. */
+/** Loads the position of the last reset of each sandbox that has events, by clinic id. */
 export async function loadResetPositions(
   client: ClientBase,
   schema: string,

@@ -26,10 +26,10 @@ export function buildTablesDdl(models: readonly AnyReadModel[], schema: string):
     `CREATE TABLE ${schema}.quarantined_stream
       (stream text PRIMARY KEY, revision bigint NOT NULL, position bigint NOT NULL, event_type text NOT NULL,
        cause text NOT NULL, clinic_id uuid, since timestamptz NOT NULL, events bigint NOT NULL,
-       replayed_after_decision bigint)`,
+       replayed_after_decision bigint, unmatched_position bigint)`,
     `CREATE TABLE ${schema}.event_outcome (event_type text PRIMARY KEY, outcomes text NOT NULL)`,
     // A partner's position in the feed or in the list of changes is valid only until a replay adds events before it.
-    `GRANT SELECT (stream, revision, clinic_id) ON ${schema}.quarantined_stream TO clinic_query`,
+    `GRANT SELECT (stream, revision, position, clinic_id) ON ${schema}.quarantined_stream TO clinic_query`,
     `CREATE INDEX ON ${schema}.quarantined_stream (clinic_id)`,
   ];
   for (const model of models) {
@@ -37,6 +37,11 @@ export function buildTablesDdl(models: readonly AnyReadModel[], schema: string):
     if (!model.isHidden) statements.push(`GRANT SELECT ON ${schema}.${model.table} TO clinic_query`);
     if (model.auditColumns) {
       statements.push(`GRANT SELECT (${model.auditColumns.join(", ")}) ON ${schema}.${model.table} TO clinic_audit`);
+    }
+    if (model.commandColumns) {
+      statements.push(
+        `GRANT SELECT (${model.commandColumns.join(", ")}) ON ${schema}.${model.table} TO clinic_command`,
+      );
     }
   }
   return `${statements.join(";\n")};\n`;

@@ -2,7 +2,7 @@ import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import type { PersonalDataCategory } from "../../shared/domain/personal-data/person.ts";
 import { awaitPipelined } from "../../shared/postgres/pool.ts";
-import { ProjectionError } from "../roles/failure.ts";
+import { ProjectionError } from "../roles/role.ts";
 import type { AnyReadModel, Row } from "./read-model.ts";
 import { deleteRows, loadRows, upsertRows } from "./rows.ts";
 
@@ -51,6 +51,7 @@ async function loadChangedRows(
   const changes: RowChanges = new Map();
   for (const event of events) {
     const key = callProjector(model, event, () => model.key(event));
+    if (!key) continue;
     const id = toRowId(key);
     if (!changes.has(id)) changes.set(id, { key, rowBefore: undefined, rowAfter: undefined, dataKeyIds: undefined });
   }
@@ -73,7 +74,8 @@ function foldEventsOfModel(
 ): void {
   const ownRows = rowsByModel.get(model.table);
   for (const event of events) {
-    const change = changes.get(toRowId(model.key(event)));
+    const key = model.key(event);
+    const change = key && changes.get(toRowId(key));
     if (!change) continue;
     const formerRow = change.rowAfter;
     const findRows = ({ table }: { table: string }) => (rowsByModel.get(table)?.get(event) ?? {}) as never;

@@ -2,13 +2,13 @@ import type { ClientBase, Pool } from "pg";
 import { isCatalogType } from "../../shared/domain/events/catalog.ts";
 import type { SubscriptionItem } from "../../shared/eventstore/subscription.ts";
 import { WAITS_FOR_SANDBOX } from "../quarantine/quarantined-streams.ts";
-import { ProjectionError } from "../roles/failure.ts";
-import type { ProjectionRun } from "./write-items.ts";
+import { ProjectionError } from "../roles/role.ts";
+import type { ProjectionRun } from "./projection-options.ts";
 
 /**
- * The fuse tells a faulty release from faulty events. It blows if more than 20 streams fail with events of one type, and
- * more than a tenth of the last 1,000 events of that type fail. It counts in the order of the log, so that a rebuild, a
- * catch-up and live operation decide alike, also after a restart.
+ * The fuse tells a faulty release from faulty events. The fuse blows if more than 20 streams fail with events of one
+ * type, and more than a tenth of the last 1,000 events of that type fail. The fuse counts in the order of the log, so
+ * that a rebuild, a catch-up and live operation decide alike, also after a restart.
  */
 const MAX_STREAMS = 20;
 const MAX_SHARE = 0.1;

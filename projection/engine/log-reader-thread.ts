@@ -4,8 +4,7 @@ import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import type { SubscriptionItem } from "../../shared/eventstore/subscription.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
-import type { ReaderInput } from "./read-in-thread.ts";
-import { readInCallingThread } from "./read-log.ts";
+import { type ReaderInput, readInCallingThread } from "./read-log.ts";
 
 const MAX_ITEMS_PER_MESSAGE = 500;
 const MAX_BUFFERED_ITEMS = 2 * MAX_ITEMS_PER_MESSAGE;

@@ -1,7 +1,9 @@
-import pg from "pg";
+import type pg from "pg";
+import { tryLock } from "../../shared/postgres/leadership.ts";
 import { requireOwnSession } from "../../shared/postgres/long-lived-connection.ts";
 import { closeConnection, connectWithoutTimeouts } from "../../shared/postgres/pool.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
+import { isLockTimeout } from "../../shared/runtime/failures.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 
 /**
@@ -32,15 +34,6 @@ export async function withMaintenanceLock<Result>(
   }
 }
 
-/** Takes an advisory lock of the session. @returns false if another session holds the lock */
-export async function tryLock(connection: pg.ClientBase, name: string): Promise<boolean> {
-  const { rows } = await connection.query<{ held: boolean }>(
-    "SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS held",
-    [name],
-  );
-  return rows[0]?.held === true;
-}
-
 /**
  * Time limit for locking tables. The lock waits for running queries and blocks new queries. The limit is shorter than
  * the time after which Postgres reports a deadlock.
@@ -49,15 +42,13 @@ export const LOCK_TIMEOUT_MS = 200;
 
 export const LOCK_RETRY_INTERVAL_MS = 500;
 
-const LOCK_NOT_AVAILABLE = "55P03";
-
 /** Runs a statement. @returns false if the lock timeout expired before the statement had locked its tables */
-export async function runIfLockable(connection: pg.ClientBase, statement: string): Promise<boolean> {
+export async function runUnlessLocked(connection: pg.ClientBase, statement: string): Promise<boolean> {
   try {
     await connection.query(statement);
     return true;
   } catch (error) {
-    if (error instanceof pg.DatabaseError && error.code === LOCK_NOT_AVAILABLE) return false;
+    if (isLockTimeout(error)) return false;
     throw error;
   }
 }
@@ -71,7 +62,8 @@ export async function dropSchema(connection: pg.ClientBase, schema: string, sign
   await connection.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
   try {
     const dropSql = `DROP SCHEMA IF EXISTS ${schema} CASCADE`;
-    while (!signal.aborted && !(await runIfLockable(connection, dropSql))) await pause(LOCK_RETRY_INTERVAL_MS, signal);
+    while (!signal.aborted && !(await runUnlessLocked(connection, dropSql)))
+      await pause(LOCK_RETRY_INTERVAL_MS, signal);
   } finally {
     await connection.query("RESET lock_timeout");
   }

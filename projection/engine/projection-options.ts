@@ -1,5 +1,6 @@
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
+import type { ReadModelCheckpoint } from "../checkpoints/checkpoint.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import type { QuarantinedStream } from "../quarantine/quarantined-streams.ts";
 import type { AwaitedServer } from "../roles/role.ts";
@@ -22,7 +23,7 @@ export interface ProjectionProgress {
 
 export interface Decisions {
   streams: ReadonlyMap<string, Omit<QuarantinedStream, "clinicId" | "events" | "replayedAfterDecision">>;
-  /** Log position of the last confirmation of each event type. Earlier failures of the type do not blow the fuse. */
+  /** Log position of the last confirmation, by event type. Earlier failures of the type do not blow the fuse. */
   confirmedTypes: ReadonlyMap<string, bigint>;
   /** Revision of the last quarantine event that the decisions reflect. */
   lastRevision: bigint;
@@ -55,3 +56,17 @@ export interface ProjectionOptions extends LogAndDatabase {
 }
 
 export type ReportProgress = (update: Partial<ProjectionProgress>, eventCount?: number) => void;
+
+export interface ProjectionRun {
+  options: ProjectionOptions;
+  checkpoint: ReadModelCheckpoint;
+  /** Streams whose events are skipped. A stream is added if one of its events cannot be processed. */
+  quarantinedStreams: Map<string, QuarantinedStream>;
+  decisions: Decisions;
+  /** Outcomes of the events up to the checkpoint. */
+  outcomes: Map<string, string>;
+  reportProgress: ReportProgress;
+  signal: AbortSignal;
+  /** Position of the last transaction, which may have failed. */
+  triedPosition?: bigint;
+}

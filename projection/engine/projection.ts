@@ -1,25 +1,27 @@
 import pg from "pg";
-import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
 import type { SubscriptionItem } from "../../shared/eventstore/subscription.ts";
-import { KeyStoreUnavailableError } from "../../shared/personal-data/data-keys.ts";
-import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { onAbort } from "../../shared/runtime/abort.ts";
-import { createBackoff } from "../../shared/runtime/backoff.ts";
+import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
-import { ConfigError } from "../../shared/runtime/config.ts";
+import { isPostgresUnavailable } from "../../shared/runtime/failures.ts";
+import { type Loop, retry, runWork } from "../../shared/runtime/work.ts";
 import { markFilled, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
-import { DifferentLogError, requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
-import { QUARANTINE_STREAM } from "../quarantine/decisions.ts";
-import { readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
-import { LeadershipLostError, OTHER_RELEASE, ProjectionError } from "../roles/failure.ts";
-import type { AwaitedServer } from "../roles/role.ts";
+import { requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
+import {
+  QUARANTINE_STREAM,
+  type QuarantinedStream,
+  readQuarantinedStreams,
+} from "../quarantine/quarantined-streams.ts";
+import { LeadershipLostError, OTHER_RELEASE } from "../roles/role.ts";
 import { computeFingerprint } from "./ddl.ts";
 import { readOutcomes } from "./fuse.ts";
-import type { ProjectionOptions, ProjectionProgress, ReportProgress } from "./projection-options.ts";
+import type { ProjectionOptions, ProjectionProgress, ProjectionRun, ReportProgress } from "./projection-options.ts";
 import { readInCallingThread } from "./read-log.ts";
-import { replayStreams } from "./replay-streams.ts";
-import { type ProjectionRun, writeItems } from "./write-items.ts";
+import { REPLAY_TIMED_OUT, replayStreams } from "./replay-streams.ts";
+import { createProjectionWork } from "./write-items.ts";
+
+const RESTART_PAUSE_MS = 100;
 
 const MAX_BATCH_ITEMS = 2_000;
 
@@ -50,34 +52,27 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
   };
   const reportProgress: ReportProgress = (update, eventCount = 0) =>
     options.onProgress(Object.assign(progress, update, { eventCount: progress.eventCount + eventCount }));
-  const backoff = createBackoff({ firstMs: 100, maxMs: 3_000 });
+  const report = (error: unknown) => {
+    if (error === null) return reportProgress({ waitsFor: null });
+    const isDatabaseError = isPostgresUnavailable(error) || error instanceof pg.DatabaseError;
+    reportProgress({ waitsFor: isDatabaseError ? "the database" : "the event log", lastError: error as Error });
+  };
+  const loop = { name: "projection", logger: options.logger, signal, report };
   const replayState: ReplayState = { decisionRevision: undefined };
-  while (!signal.aborted) {
-    const positionBefore = progress.position;
-    try {
-      await runSubscription(options, progress, reportProgress, replayState, signal);
-    } catch (error) {
-      const lastError = error as Error;
-      const waitsFor = findAwaitedServer(lastError);
-      if (!signal.aborted) options.logger.warn({ error, waitsFor }, "The projection waits before it retries.");
-      reportProgress({ waitsFor, lastError, hasCaughtUp: false });
-    }
-    if (hasReachedEnd(options, progress)) return;
-    // Only a commit proves progress. Each new subscription may open successfully but fail before its first commit.
-    if (progress.position > positionBefore) backoff.reset();
-    await backoff.pause(signal);
+  const run = () =>
+    runSubscription(options, progress, reportProgress, replayState, loop).catch((error: unknown) => {
+      reportProgress({ hasCaughtUp: false });
+      throw error;
+    });
+  try {
+    do {
+      await retry(loop, run);
+      if (hasReachedEnd(options, progress)) return;
+      await pause(RESTART_PAUSE_MS, signal);
+    } while (!signal.aborted);
+  } catch (error) {
+    if (!signal.aborted) throw error;
   }
-}
-
-function findAwaitedServer(error: Error): AwaitedServer {
-  if (error instanceof EventSchemaError) throw new ProjectionError(error.message, undefined, error);
-  if ([ProjectionError, LeadershipLostError, DifferentLogError].some((type) => error instanceof type)) throw error;
-  if (error instanceof ConfigError) throw error;
-  if (error instanceof KeyStoreUnavailableError || isPostgresUnavailable(error)) return "the database";
-  if (error instanceof pg.DatabaseError) {
-    throw new ProjectionError(`The database refused a statement (SQLSTATE ${error.code}).`, undefined, error);
-  }
-  return "the event log";
 }
 
 function hasReachedEnd({ endPosition }: ProjectionOptions, { lastReadPosition }: ProjectionProgress): boolean {
@@ -104,8 +99,9 @@ async function runSubscription(
   progress: ProjectionProgress,
   reportProgress: ReportProgress,
   replayState: ReplayState,
-  signal: AbortSignal,
+  loop: Loop,
 ): Promise<void> {
+  const { signal } = loop;
   const checkpoint = await readCheckpoint(options.pool, options.schema);
   if (checkpoint.fingerprint !== computeFingerprint(options.models)) throw new LeadershipLostError(OTHER_RELEASE);
   reportProgress({ position: checkpoint.position, lastReadPosition: checkpoint.position });
@@ -117,7 +113,10 @@ async function runSubscription(
   const outcomes = await readOutcomes(options.pool, options.schema);
   const projectionRun = { options, checkpoint, quarantinedStreams, decisions, outcomes, reportProgress, signal };
   if (replayState.decisionRevision !== decisions.lastRevision) {
-    const streams = [...quarantinedStreams.keys()].filter((stream) => !decisions.streams.has(stream));
+    const isReplayable = ([stream, { cause, replayedAfterDecision }]: [string, QuarantinedStream]) =>
+      !decisions.streams.has(stream) &&
+      !(cause === REPLAY_TIMED_OUT && replayedAfterDecision === decisions.lastRevision);
+    const streams = [...quarantinedStreams].filter(isReplayable).map(([stream]) => stream);
     const isComplete = await replayStreams(projectionRun, streams, decisions.lastRevision);
     if (isComplete) replayState.decisionRevision = decisions.lastRevision;
   }
@@ -135,7 +134,7 @@ async function runSubscription(
   const removeListener = onAbort(signal, endSubscription);
   try {
     const fillPromise = fillBuffer(buffer, projectionRun, subscriptionController.signal).finally(() => buffer.close());
-    const writePromise = writeFromBuffer(buffer, projectionRun, decisions.lastRevision, progress).finally(
+    const writePromise = writeFromBuffer(buffer, projectionRun, decisions.lastRevision, progress, loop).finally(
       endSubscription,
     );
     const [fillResult, writeResult] = await Promise.allSettled([fillPromise, writePromise]);
@@ -172,26 +171,28 @@ async function fillBuffer(
 }
 
 /** @param knownRevision revision of the last quarantine event that is reflected in `run.quarantinedStreams` */
-async function writeFromBuffer(
+function writeFromBuffer(
   buffer: BoundedBuffer<SubscriptionItem>,
   projectionRun: ProjectionRun,
   knownRevision: bigint,
   progress: ProjectionProgress,
+  loop: Loop,
 ): Promise<void> {
   const { options, reportProgress } = projectionRun;
-  for (;;) {
-    const items = await buffer.take(MAX_BATCH_ITEMS);
-    if (items.length === 0) return;
-    await writeItems(projectionRun, items);
+  let items: readonly SubscriptionItem[] = [];
+  const take = async () => {
+    // The items of the previous batch are written.
     const lastItem = items.findLast((item) => "position" in item);
     if (lastItem) reportProgress({ lastReadPosition: lastItem.position });
     if (items.some((item) => item.kind === "caughtUp")) {
       await markFilled(options.pool, options.schema);
       reportProgress({ hasCaughtUp: true });
     }
-    reportProgress({ waitsFor: null });
     if (hasReachedEnd(options, progress) || items.some((item) => isQuarantineEventAfter(item, knownRevision))) return;
-  }
+    items = await buffer.take(MAX_BATCH_ITEMS);
+    return items.length === 0 ? undefined : items;
+  };
+  return runWork(createProjectionWork(projectionRun, take), loop);
 }
 
 function isQuarantineEventAfter(item: SubscriptionItem, knownRevision: bigint): boolean {

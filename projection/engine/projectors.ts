@@ -1,13 +1,24 @@
 import type pg from "pg";
 import { formatCommandLine } from "../../shared/command-line/format-command-line.ts";
+import { type LeadershipOptions, withLeadership } from "../../shared/postgres/leadership.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
-import { readQuarantineDecisions } from "../quarantine/decisions.ts";
-import { leadWithRecovery, type RecoveryOptions } from "../quarantine/lead-with-recovery.ts";
-import { LeadershipLostError, OTHER_RELEASE, ProjectionError } from "../roles/failure.ts";
-import type { Detail, Role, RoleDeps, RoleStatus } from "../roles/role.ts";
-import { pickLastingFields, toFailedStatus, toLastError } from "../roles/role.ts";
+import { DifferentLogError } from "../checkpoints/same-log.ts";
+import { isQuarantined, readQuarantineDecisions } from "../quarantine/quarantined-streams.ts";
+import {
+  type Detail,
+  LeadershipLostError,
+  OTHER_RELEASE,
+  ProjectionError,
+  pickLastingFields,
+  type Role,
+  type RoleDeps,
+  type RoleStatus,
+  runWithRecovery,
+  toFailedStatus,
+  toLastError,
+} from "../roles/role.ts";
 import { computeFingerprint } from "./ddl.ts";
 import { runProjection } from "./projection.ts";
 import type { ProjectionOptions, ProjectionProgress } from "./projection-options.ts";
@@ -44,27 +55,35 @@ export function startProjectors(options: ProjectorsOptions): Role {
     if (standbyReason === OTHER_RELEASE && status.detail !== OTHER_RELEASE) logger.warn(STANDBY_MESSAGE);
     status = { ...pickLastingFields(status), state: "standby", detail: standbyReason, isLeader: false };
   };
-  const leadership: RecoveryOptions["leadership"] = {
+  const leadership = {
+    ...options,
+    logger,
+    signal,
     name: `projectors ${READ_MODEL_SCHEMA}`,
     onStandby,
-    async findObstacle(connection) {
+    async findObstacle(connection: pg.ClientBase) {
       const { fingerprint } = await readCheckpoint(connection, READ_MODEL_SCHEMA);
       return fingerprint === computeFingerprint(options.models) ? null : OTHER_RELEASE;
     },
-  };
+  } satisfies LeadershipOptions<Detail>;
   const onFailure = (error: unknown) => {
     const failedEventPosition = error instanceof ProjectionError ? error.failedEventPosition : undefined;
     status = toFailedStatus(status, error, failedEventPosition);
-    return { failedEventPosition, hasCheckpointMoved: createMoveCheck(options.pool, status.position) };
+    if (error instanceof DifferentLogError) return undefined;
+    const { position } = status;
+    return async () =>
+      (failedEventPosition && isQuarantined(await readQuarantineDecisions(options.client), failedEventPosition)) ||
+      (await readCheckpoint(options.pool, READ_MODEL_SCHEMA)).position !== position;
   };
   const role = "projectors";
-  const leadPromise = leadWithRecovery({ ...options, logger, signal, role, leadership, lead, onFailure });
+  const run = () => withLeadership(leadership, lead);
+  const runPromise = runWithRecovery({ ...options, logger, signal, role, run, onFailure });
   return {
     name: role,
     getStatus: () => status,
     async stop() {
       stopController.abort();
-      await leadPromise;
+      await runPromise;
     },
   };
 }
@@ -81,19 +100,6 @@ async function runUntilLeadershipLost(options: ProjectionOptions, logger: Logger
       "This process no longer leads: another process writes, or a rebuild replaced the read models.",
     );
   }
-}
-
-/**
- * Creates a function that returns true if the checkpoint of the read models has moved away from the given position. If
- * `position` is undefined, the function compares with the position at its first call.
- */
-function createMoveCheck(pool: pg.Pool, position: bigint | undefined): () => Promise<boolean> {
-  let positionBefore = position;
-  return async () => {
-    const { position: positionNow } = await readCheckpoint(pool, READ_MODEL_SCHEMA);
-    positionBefore ??= positionNow;
-    return positionNow !== positionBefore;
-  };
 }
 
 /** @param eventCountBefore number of events that this process handled when it led the role before */

@@ -1,10 +1,19 @@
 import type pg from "pg";
+import { tryLock } from "../../shared/postgres/leadership.ts";
 import { getReadModelLockName } from "../../shared/postgres/read-model-lock.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { isFilled } from "../checkpoints/checkpoint.ts";
-import { dropSchema, tryLock, withMaintenanceLock } from "./maintenance.ts";
+import { listReferencedReadModels } from "../checkpoints/webhook-checkpoints.ts";
+import {
+  dropSchema,
+  LOCK_RETRY_INTERVAL_MS,
+  LOCK_TIMEOUT_MS,
+  runUnlessLocked,
+  withMaintenanceLock,
+} from "./maintenance.ts";
+import type { AnyReadModel } from "./read-model.ts";
 import { FORMER_SCHEMA, NEXT_SCHEMA } from "./swap.ts";
 import { SCRATCH_SCHEMA } from "./verify.ts";
 
@@ -30,7 +39,8 @@ export async function listOtherReadModels(db: pg.Pool | pg.ClientBase): Promise<
 }
 
 /**
- * Drops the read models that other releases have built.
+ * Drops the read models that other releases have built, except those that the webhooks role of this release still needs
+ * to take over.
  *
  * @param unusedMs time for which no process may use the read models before they are dropped, in milliseconds
  * @returns the names of the dropped schemas
@@ -41,7 +51,9 @@ export async function pruneReadModels(pool: pg.Pool, signal: AbortSignal, unused
     throw new StartError("The read models of this release are not filled yet, so the other read models are kept.");
   }
   return withMaintenanceLock(pool, async (connection) => {
-    const schemas = await listOtherReadModels(connection);
+    const referencedSchemas = await listReferencedReadModels(connection);
+    const otherSchemas = await listOtherReadModels(connection);
+    const schemas = otherSchemas.filter((schema) => !referencedSchemas.includes(schema));
     await lockUnused(connection, schemas, unusedMs, signal);
     for (const schema of schemas) await dropSchema(connection, schema, signal);
     return signal.aborted ? [] : schemas;
@@ -87,4 +99,38 @@ async function requireNoUsers(connection: pg.ClientBase, schemas: readonly strin
   throw new StartError(
     `Processes of other releases still use their read models: ${users.join(", ")}. Stop these processes first.`,
   );
+}
+
+/**
+ * Tables outside the read models that held erased data: the destroyed data keys, and samples of column values for the
+ * query planner.
+ */
+const OTHER_TABLES = ["data_keys.data_key", "pg_catalog.pg_statistic"];
+
+/**
+ * Rewrites all tables that held erased data, because Postgres keeps obsolete row versions in a table's files. Each table
+ * is locked while it is rewritten. A rewrite starts only when no query uses the table.
+ * @param onRewritten called after each table
+ * @throws {StartError} if a rebuild or another scrub is running
+ */
+export async function scrub(
+  pool: pg.Pool,
+  models: readonly AnyReadModel[],
+  signal: AbortSignal,
+  onRewritten: (table: string) => void,
+): Promise<void> {
+  const readModelTables = models.filter(({ personalColumns }) => personalColumns).map(({ table }) => table);
+  const tables = [...readModelTables.map((table) => `${READ_MODEL_SCHEMA}.${table}`), ...OTHER_TABLES];
+  await withMaintenanceLock(pool, async (connection) => {
+    await connection.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
+    for (const table of tables) {
+      // The planner's samples are replaced by samples of the current rows. The table of samples comes last.
+      const options = table === "pg_catalog.pg_statistic" ? "FULL" : "FULL, ANALYZE";
+      while (!signal.aborted && !(await runUnlessLocked(connection, `VACUUM (${options}) ${table}`))) {
+        await pause(LOCK_RETRY_INTERVAL_MS, signal);
+      }
+      if (signal.aborted) return;
+      onRewritten(table);
+    }
+  });
 }

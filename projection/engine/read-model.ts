@@ -86,13 +86,13 @@ interface ReadModel<
    */
   renderedColumns?: { [column: string]: (row: RowOf<C, Nullable>) => object };
   /**
-   * Example values of the JSON columns that `renderedColumns` uses. They must stay the same in every release, so that a
-   * change of the rendered JSON changes the fingerprint of the tables.
+   * Example values of the JSON columns that `renderedColumns` uses. The values must stay the same in every release, so
+   * that a change of the rendered JSON changes the fingerprint of the tables.
    */
   exampleValues?: Partial<RowOf<C, Nullable>>;
   /**
    * Category of the streams that can revoke what a row grants. While such a stream is quarantined, the row with the
-   * stream's id is deleted, so that whatever depends on it is denied: the skipped events may contain a revocation.
+   * stream's id is deleted, so that access that depends on it is denied: the skipped events may contain a revocation.
    */
   revokingStreams?: Category;
   /** Column with the id of the revoking stream; default: the primary key. */
@@ -101,6 +101,8 @@ interface ReadModel<
   isHidden?: boolean;
   /** Columns that the database role clinic_audit can read, to show auditors names next to ids; default: none. */
   auditColumns?: readonly (keyof C & string)[];
+  /** Columns that the database role clinic_command can read, to check access to deliveries; default: none. */
+  commandColumns?: readonly (keyof C & string)[];
   /**
    * SQL condition for the rows to delete when the sandbox with clinic `$1` is reset. If absent, a reset deletes no
    * rows.
@@ -122,8 +124,8 @@ interface ReadModel<
   recordErasure?(row: RowOf<C, Nullable>, erasure: RowCause): Partial<RowOf<C, Nullable>>;
   /** Earlier read models in the list of read models, whose rows a handler can find if they handle the event, too. */
   references?: readonly { table: string }[];
-  /** Returns the primary key of the row that an event changes. */
-  key(event: RecordedEventOf<Type>): readonly string[];
+  /** Returns the primary key of the row that an event changes; undefined if the event changes none. */
+  key(event: RecordedEventOf<Type>): readonly string[] | undefined;
   on: {
     [T in Type]: (
       row: RowOf<C, Nullable> | undefined,
@@ -165,7 +167,7 @@ export interface AnyReadModel
   personalColumns?: PersonalColumns<Row>;
   recordErasure?(row: Row, erasure: RowCause): Partial<Row>;
   references?: readonly AnyReadModel[];
-  key(event: RecordedEvent): readonly string[];
+  key(event: RecordedEvent): readonly string[] | undefined;
   on: Partial<Record<CatalogEventType, AnyHandler>>;
 }
 

@@ -1,15 +1,15 @@
 import type { CatalogEventType } from "../../shared/domain/events/catalog.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
-import { createEventLog, LogUnavailableError } from "../../shared/eventstore/log.ts";
-import { KeyStoreUnavailableError } from "../../shared/personal-data/data-keys.ts";
-import { isPostgresUnavailable, isStatementTimeout } from "../../shared/postgres/unavailable.ts";
+import { createEventLog } from "../../shared/eventstore/log.ts";
+import { classify } from "../../shared/runtime/failures.ts";
 import { getSafeMessage } from "../../shared/runtime/logger.ts";
 import type { EventCheckpoint } from "../checkpoints/checkpoint.ts";
 import { recordFailedReplay, WAITS_FOR_SANDBOX } from "../quarantine/quarantined-streams.ts";
-import { LeadershipLostError, ProjectionError } from "../roles/failure.ts";
+import { LeadershipLostError, ProjectionError } from "../roles/role.ts";
 import { applyBatch } from "./apply-batch.ts";
-import { decryptBatch, type ProjectionRun, waitsForSandbox, withConnection } from "./write-items.ts";
+import type { ProjectionRun } from "./projection-options.ts";
+import { decryptBatch, waitsForSandbox, withConnection } from "./write-items.ts";
 
 /**
  * SQL for the streams whose rows an event of another stream also changes, by the event's type. `$1` is the id of that
@@ -25,6 +25,9 @@ const DEPENDENT_STREAMS_SQL: Partial<Record<CatalogEventType, (schema: string) =
 };
 
 const MAX_DEPENDENT_STREAMS = 1_000;
+
+/** Cause of a quarantine that only a decision of an operator ends, because a replay delays all later events. */
+export const REPLAY_TIMED_OUT = "the replay takes longer than the time limit of a statement in the database";
 
 /**
  * Replays quarantined streams, each in its own transaction, up to the checkpoint. If this release can process all
@@ -52,25 +55,19 @@ export async function replayStreams(
       logger.info({ stream }, "A quarantined stream was replayed.");
     } catch (error) {
       if (error instanceof LeadershipLostError) throw error;
-      if (isTemporary(error)) {
+      const kind = classify(error);
+      if (kind === "server") {
         logger.warn({ error, stream }, "A quarantined stream is replayed later.");
         isComplete = false;
         continue;
       }
-      const cause = error instanceof ProjectionError ? error.reason : getSafeMessage(error as Error);
+      const reason = error instanceof ProjectionError ? error.reason : getSafeMessage(error as Error);
+      const cause = kind === "slow" ? REPLAY_TIMED_OUT : reason;
       await recordFailedReplay(pool, schema, stream, cause, decisionRevision);
       logger.warn({ stream, cause }, "A quarantined stream cannot be replayed.");
     }
   }
   return isComplete;
-}
-
-function isTemporary(error: unknown): boolean {
-  // A stream that takes longer than the time limit would delay all later events at each new subscription.
-  if (isStatementTimeout(error)) return false;
-  return (
-    error instanceof LogUnavailableError || error instanceof KeyStoreUnavailableError || isPostgresUnavailable(error)
-  );
 }
 
 async function replayStream(projectionRun: ProjectionRun, stream: string): Promise<void> {

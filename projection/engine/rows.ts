@@ -1,10 +1,11 @@
 import type { ClientBase } from "pg";
+import { ItemError } from "../../shared/runtime/failures.ts";
 import type { AnyReadModel, ColumnType, Row } from "./read-model.ts";
 
 /** Bulk reads and writes of rows. A statement sends one array for each column. */
 
 /** A row cannot be converted for Postgres. The row's last events are the cause. */
-export class RowError extends Error {
+export class RowError extends ItemError {
   override readonly name = "RowError";
 }
 

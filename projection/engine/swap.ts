@@ -4,8 +4,10 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { recordMissingEvents } from "../checkpoints/late-events.ts";
+import { readWebhookCheckpoint } from "../checkpoints/webhook-checkpoints.ts";
 import { getSwapLockName } from "./apply-batch.ts";
-import { LOCK_RETRY_INTERVAL_MS, LOCK_TIMEOUT_MS, runIfLockable } from "./maintenance.ts";
+import { LOCK_RETRY_INTERVAL_MS, LOCK_TIMEOUT_MS, runUnlessLocked } from "./maintenance.ts";
 
 /** Schema that a rebuild fills. After an interruption, the next rebuild continues with this schema. */
 export const NEXT_SCHEMA = `${READ_MODEL_SCHEMA}_next`;
@@ -74,8 +76,17 @@ async function trySwap(
   }
   await connection.query(`ALTER SCHEMA ${READ_MODEL_SCHEMA} RENAME TO ${FORMER_SCHEMA}`);
   await connection.query(`ALTER SCHEMA ${NEXT_SCHEMA} RENAME TO ${READ_MODEL_SCHEMA}`);
-  await adopt?.(connection);
+  if (adopt) await adopt(connection);
+  else await recordMissing(connection);
   return (await readCheckpoint(connection, READ_MODEL_SCHEMA)).position;
+}
+
+/** Partners have not received the events of streams that the former tables had quarantined. */
+async function recordMissing(connection: pg.ClientBase): Promise<void> {
+  for (const name of ["deliveries", "messages"] as const) {
+    const { position, readModels } = await readWebhookCheckpoint(connection, name);
+    if (readModels === READ_MODEL_SCHEMA) await recordMissingEvents(connection, FORMER_SCHEMA, { name, position });
+  }
 }
 
 async function lockWriters(connection: pg.ClientBase, schema: string): Promise<void> {
@@ -93,7 +104,7 @@ async function lockReaders(connection: pg.ClientBase): Promise<boolean> {
     [READ_MODEL_SCHEMA],
   );
   await connection.query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`);
-  return runIfLockable(connection, `LOCK TABLE ${rows[0]?.names} IN ACCESS EXCLUSIVE MODE`);
+  return runUnlessLocked(connection, `LOCK TABLE ${rows[0]?.names} IN ACCESS EXCLUSIVE MODE`);
 }
 
 async function waitUntilReached(getPosition: () => bigint, position: bigint, signal: AbortSignal): Promise<boolean> {

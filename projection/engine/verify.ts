@@ -3,7 +3,7 @@ import { StartError } from "../../shared/runtime/run-service.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { requireSameLog } from "../checkpoints/same-log.ts";
 import { type QuarantinedStream, readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
-import { OTHER_RELEASE } from "../roles/failure.ts";
+import { OTHER_RELEASE } from "../roles/role.ts";
 import { compareTables, type Difference } from "./compare-tables.ts";
 import { buildTablesDdl, computeFingerprint } from "./ddl.ts";
 import { withMaintenanceLock } from "./maintenance.ts";

@@ -3,121 +3,96 @@ import { toStreamName } from "../../shared/domain/events/category.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { sandboxStreams } from "../../shared/domain/events/sandbox.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import type { LogPosition, SubscriptionItem, UnreadableItem } from "../../shared/eventstore/subscription.ts";
+import type { LogPosition, SubscriptionItem } from "../../shared/eventstore/subscription.ts";
 import { DataKeyError, type DataKeys } from "../../shared/personal-data/data-keys.ts";
 import { decryptEvent, findKeysOf, isDecryptionError } from "../../shared/personal-data/decrypt-events.ts";
-import { isPostgresUnavailable, isStatementTimeout, isValueRefused } from "../../shared/postgres/unavailable.ts";
-import { createBackoff } from "../../shared/runtime/backoff.ts";
+import { isPostgresUnavailable, isStatementTimeout, isValueRefused } from "../../shared/runtime/failures.ts";
+import type { Work } from "../../shared/runtime/work.ts";
 import { isTracing, startSpan } from "../../shared/tracing/span.ts";
-import { type EventCheckpoint, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { type EventCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { type QuarantinedStream, WAITS_FOR_SANDBOX } from "../quarantine/quarantined-streams.ts";
-import { ProjectionError } from "../roles/failure.ts";
+import { ProjectionError } from "../roles/role.ts";
 import { applyBatch } from "./apply-batch.ts";
 import { judgeOutcomes, type Outcomes } from "./fuse.ts";
-import type { Decisions, ProjectionOptions, ReportProgress } from "./projection-options.ts";
-import { RowError } from "./rows.ts";
-
-export interface ProjectionRun {
-  options: ProjectionOptions;
-  checkpoint: ReadModelCheckpoint;
-  /** Streams whose events are skipped. {@link writeItems} adds a stream if one of its events cannot be processed. */
-  quarantinedStreams: Map<string, QuarantinedStream>;
-  decisions: Decisions;
-  /** Outcomes of the events up to the checkpoint. */
-  outcomes: Map<string, string>;
-  reportProgress: ReportProgress;
-  signal: AbortSignal;
-}
+import type { ProjectionRun } from "./projection-options.ts";
 
 /**
- * Writes items of a subscription as one batch. If an event cannot be processed, quarantines its stream from this event
- * on, and writes all other items. The transaction that moves the checkpoint past the event also records the quarantine.
- * Waits while the database is unavailable.
+ * Creates the work of a projection. Each batch is one transaction. If an event cannot be processed, its stream is
+ * quarantined from this event on. The transaction that moves the checkpoint past the event also records the quarantine.
  *
- * @throws {ProjectionError} if only an operator can resolve the failure. If an event failed, the items before it are
- *   written
+ * @param take returns the next items of a subscription
+ * @throws {ProjectionError} if only an operator can resolve the failure of an event. The items before it are written
  * @throws {LeadershipLostError}
  */
-export async function writeItems(projectionRun: ProjectionRun, items: readonly SubscriptionItem[]): Promise<void> {
-  const lastItem = items.findLast(movesCheckpoint);
-  if (!lastItem) return;
-  const newCheckpoint = {
-    position: lastItem.position,
-    eventId: lastItem.kind === "event" ? lastItem.event.id : lastItem.id,
+export function createProjectionWork(
+  projectionRun: ProjectionRun,
+  take: Work<SubscriptionItem>["take"],
+): Work<SubscriptionItem> {
+  const { pool, schema } = projectionRun.options;
+  return {
+    take,
+    handle: (items) => writeOrQuarantine(projectionRun, items),
+    async setAside(item, error) {
+      if (isKeyFailure(error)) throw error;
+      quarantine(projectionRun, item, describeCause(error));
+      await writeItems(projectionRun, [item]);
+    },
+    probe: () => pool.query(`UPDATE ${schema}.checkpoint SET position = position`),
   };
-  for (;;) {
-    const { changedOutcomes, blownFuse } = judgeOutcomes(projectionRun, items);
-    const { events, skippedEvents, blockedItem } = separateItems(items, projectionRun.quarantinedStreams);
-    const batch = { events, skippedEvents, changedOutcomes, newCheckpoint };
-    const failure =
-      blownFuse ??
-      (blockedItem
-        ? new ProjectionError(blockedItem.reason, blockedItem, undefined)
-        : await findFailure(events, () => traceProjection(events, () => writeBatch(projectionRun, batch))));
-    if (!failure) return;
-    const { failedEventPosition, cause } = failure;
-    if (!failedEventPosition) {
-      const middle = Math.ceil(items.length / 2);
-      await writeItems(projectionRun, items.slice(0, middle));
-      await writeItems(projectionRun, items.slice(middle));
-      return;
-    }
-    const { position } = failedEventPosition;
-    const clinicId =
-      blockedItem?.clinicId ?? events.find((event) => event.position === position)?.metadata.clinicId ?? null;
-    // A key that cannot be used is no fault of the event. Usually, the master key is missing.
-    if (!blownFuse && !(cause instanceof DataKeyError)) {
-      quarantine(projectionRun, failure, failedEventPosition, clinicId);
-      continue;
-    }
-    await writeItems(
-      projectionRun,
-      items.filter((item) => movesCheckpoint(item) && item.position < position),
-    );
-    throw failure;
+}
+
+/** A key that cannot be used is no fault of the event. Usually, the master key is missing. */
+function isKeyFailure(error: unknown): boolean {
+  return error instanceof ProjectionError && error.cause instanceof DataKeyError;
+}
+
+/** If the error names its event, quarantines the stream at once, because dividing the batch takes more transactions. */
+async function writeOrQuarantine(projectionRun: ProjectionRun, items: readonly SubscriptionItem[]): Promise<void> {
+  for (const item of items) {
+    const cause = findObstacle(item, projectionRun.quarantinedStreams);
+    if (cause !== undefined) quarantine(projectionRun, item, cause);
+  }
+  try {
+    await writeItems(projectionRun, items);
+  } catch (error) {
+    const position = error instanceof ProjectionError ? error.failedEventPosition?.position : undefined;
+    const item = items.find((item) => movesCheckpoint(item) && getLocation(item).position === position);
+    if (!item || isKeyFailure(error) || !quarantine(projectionRun, item, describeCause(error))) throw error;
+    await writeOrQuarantine(projectionRun, items);
   }
 }
 
-function quarantine(
-  { quarantinedStreams }: ProjectionRun,
-  { reason: cause }: ProjectionError,
-  { stream, revision, position, type: eventType }: LogPosition,
-  clinicId: string | null,
-): void {
+/** @returns false if the stream of the item is already quarantined */
+function quarantine({ quarantinedStreams }: ProjectionRun, item: SubscriptionItem, cause: string): boolean {
+  if (!movesCheckpoint(item) || isSkipped(item, quarantinedStreams)) return false;
+  const { stream, revision, position, type: eventType } = getLocation(item);
   const since = toInstant(Date.now());
-  const quarantinedStream = { revision, position, eventType, cause, clinicId, since, events: 0n };
+  const quarantinedStream = { revision, position, eventType, cause, clinicId: getClinicId(item), since, events: 0n };
   quarantinedStreams.set(stream, { ...quarantinedStream, replayedAfterDecision: null });
+  return true;
 }
 
 /** Cause of a quarantine if the database is fast, but the transaction of a single event is not. */
 const TIMED_OUT = "the event takes longer than the time limit of a statement in the database";
 
-/**
- * Writes a batch.
- *
- * @returns the error if an event of the batch is the cause, or the batch takes too long. It names the event, unless the
- *   event must still be found
- * @throws other errors
- */
-async function findFailure(
-  events: readonly RecordedEvent[],
-  write: () => Promise<void>,
-): Promise<ProjectionError | undefined> {
-  try {
-    await write();
-    return undefined;
-  } catch (error) {
-    if (error instanceof ProjectionError && error.failedEventPosition) return error;
-    const [event, otherEvent] = events;
-    if (event && isStatementTimeout(error))
-      return new ProjectionError(TIMED_OUT, otherEvent ? undefined : event, error);
-    if (!event || !(isValueRefused(error) || error instanceof RowError)) throw error;
-    const reason =
-      error instanceof RowError
-        ? error.message
-        : `the database refused a value of ${event.type} (SQLSTATE ${error.code})`;
-    return new ProjectionError(reason, otherEvent ? undefined : event, error);
-  }
+/** Describes an error without values of the event. */
+function describeCause(error: unknown): string {
+  if (isStatementTimeout(error)) return TIMED_OUT;
+  if (isValueRefused(error)) return `the database refused a value of the event (SQLSTATE ${error.code})`;
+  return error instanceof ProjectionError ? error.reason : (error as Error).message;
+}
+
+/** @throws {ProjectionError} if the fuse blows */
+async function writeItems(projectionRun: ProjectionRun, items: readonly SubscriptionItem[]): Promise<void> {
+  const lastItem = items.findLast(movesCheckpoint);
+  if (!lastItem) return;
+  const { changedOutcomes, blownFuse } = judgeOutcomes(projectionRun, items);
+  if (blownFuse) throw blownFuse;
+  const eventId = lastItem.kind === "event" ? lastItem.event.id : lastItem.id;
+  const newCheckpoint = { position: lastItem.position, eventId };
+  const { events, skippedEvents } = separateItems(items, projectionRun.quarantinedStreams);
+  const batch = { events, skippedEvents, changedOutcomes, newCheckpoint };
+  await traceProjection(events, () => writeBatch(projectionRun, batch));
 }
 
 /** @throws {ProjectionError} with the position of an event that cannot be decrypted */
@@ -144,75 +119,37 @@ interface Batch {
   newCheckpoint: EventCheckpoint;
 }
 
-/** Number of times that the transaction of a single event must exceed the time limit before its stream is quarantined. */
-const MAX_TIMEOUTS = 3;
-
-/**
- * A retry first checks the checkpoint, because the previous commit may have succeeded although its response was lost.
- *
- * @throws the statement timeout of a batch that can be divided, or of an event that is slow in a fast database
- */
 async function writeBatch(
-  { options, checkpoint, decisions, outcomes, reportProgress, signal }: ProjectionRun,
+  projectionRun: ProjectionRun,
   { events: storedEvents, skippedEvents, changedOutcomes, newCheckpoint }: Batch,
 ): Promise<void> {
+  const { options, checkpoint, decisions, outcomes, reportProgress, triedPosition } = projectionRun;
   const { pool, schema, models, dataKeys, logger, fillsUnusedTables: commitsAsynchronously = false } = options;
   const { position: fromPosition, tableOid } = checkpoint;
-  const batchOptions = { skippedEvents, changedOutcomes, tableOid, commitsAsynchronously };
-  const backoff = createBackoff({ firstMs: 100, maxMs: 3_000 });
-  let timeoutCount = 0;
-  for (let isRetry = false; ; isRetry = true) {
-    const startedAt = performance.now();
-    try {
-      if (!isRetry || (await readCheckpoint(pool, schema)).position !== newCheckpoint.position) {
-        // The search for data keys takes its own connection, so it must not start while this run holds the pool's only one.
-        const decryptedEventsPromise = decryptBatch(storedEvents, dataKeys);
-        decryptedEventsPromise.catch(() => undefined); // `applyBatch` handles the error
-        await withConnection(pool, (connection) =>
-          applyBatch(connection, schema, models, storedEvents, fromPosition, newCheckpoint, {
-            ...batchOptions,
-            decryptedEventsPromise,
-          }),
-        );
-      }
-      checkpoint.position = newCheckpoint.position;
-      for (const [type, typeOutcomes] of changedOutcomes) outcomes.set(type, typeOutcomes);
-      for (const [stream, { revision, position, cause }] of skippedEvents)
-        if (position > fromPosition && !decisions.streams.has(stream))
-          logger.error(
-            { stream, revision: String(revision), position: String(position), cause },
-            "A stream was quarantined.",
-          );
-      reportProgress({ position: newCheckpoint.position, waitsFor: null }, storedEvents.length);
-      options.onBatch?.(storedEvents.length, (performance.now() - startedAt) / 1000);
-      return;
-    } catch (error) {
-      if (isStatementTimeout(error)) {
-        // A smaller batch may take less time than the limit.
-        if (storedEvents.length > 1) throw error;
-        timeoutCount += 1;
-        if (timeoutCount >= MAX_TIMEOUTS && (await commitsQuickly(pool, schema))) throw error;
-      }
-      if (!isPostgresUnavailable(error) || signal.aborted) throw error;
-      logger.warn({ error }, "The projection waits for the database.");
-      reportProgress({ waitsFor: "the database", lastError: error as Error });
-      await backoff.pause(signal);
-    }
-  }
-}
-
-/** Time limit for a transaction that changes one row, in a database that is not slow for all transactions. */
-const QUICK_COMMIT_MS = 1_000;
-
-async function commitsQuickly(pool: pg.Pool, schema: string): Promise<boolean> {
   const startedAt = performance.now();
-  try {
-    await pool.query(`UPDATE ${schema}.checkpoint SET position = position`);
-    return performance.now() - startedAt < QUICK_COMMIT_MS;
-  } catch (error) {
-    if (!isPostgresUnavailable(error)) throw error;
-    return false;
+  projectionRun.triedPosition = newCheckpoint.position;
+  // The commit of the previous try may have succeeded although its response was lost.
+  const isWritten =
+    triedPosition === newCheckpoint.position && (await readCheckpoint(pool, schema)).position === triedPosition;
+  if (!isWritten) {
+    // The search for data keys takes its own connection, so it must not start while this run holds the pool's only one.
+    const decryptedEventsPromise = decryptBatch(storedEvents, dataKeys);
+    decryptedEventsPromise.catch(() => undefined); // `applyBatch` handles the error
+    const batchOptions = { decryptedEventsPromise, skippedEvents, changedOutcomes, tableOid, commitsAsynchronously };
+    await withConnection(pool, (connection) =>
+      applyBatch(connection, schema, models, storedEvents, fromPosition, newCheckpoint, batchOptions),
+    );
   }
+  checkpoint.position = newCheckpoint.position;
+  for (const [type, typeOutcomes] of changedOutcomes) outcomes.set(type, typeOutcomes);
+  for (const [stream, { revision, position, cause }] of skippedEvents)
+    if (position > fromPosition && !decisions.streams.has(stream))
+      logger.error(
+        { stream, revision: String(revision), position: String(position), cause },
+        "A stream was quarantined.",
+      );
+  reportProgress({ position: newCheckpoint.position }, storedEvents.length);
+  options.onBatch?.(storedEvents.length, (performance.now() - startedAt) / 1000);
 }
 
 /** If the database is unavailable, the connection does not return to the pool. */
@@ -232,37 +169,51 @@ export async function withConnection(pool: pg.Pool, run: (connection: pg.PoolCli
 type CheckpointItem = Extract<SubscriptionItem, { kind: "event" | "unreadable" }>;
 
 /**
- * Events of other programs do not move the checkpoint. Such events may be deleted and then could not identify the log.
+ * Returns false for events of other programs. They may be deleted, and then the checkpoint could not identify the log.
  */
 function movesCheckpoint(item: SubscriptionItem): item is CheckpointItem {
   return item.kind === "event" || item.kind === "unreadable";
 }
 
-/** An event that must not be processed, although the tables might accept it. */
-type BlockedItem = LogPosition & Pick<UnreadableItem, "reason" | "clinicId">;
+function getLocation(item: CheckpointItem): LogPosition {
+  return item.kind === "event" ? item.event : item;
+}
 
-/** Separates the items that the run skips from the events to process. */
+function getClinicId(item: CheckpointItem): string | null {
+  return item.kind === "event" ? item.event.metadata.clinicId : item.clinicId;
+}
+
+function isSkipped(item: CheckpointItem, quarantinedStreams: ProjectionRun["quarantinedStreams"]): boolean {
+  const { stream, revision } = getLocation(item);
+  const firstRevision = quarantinedStreams.get(stream)?.revision;
+  return firstRevision !== undefined && revision >= firstRevision;
+}
+
+/** Returns the reason why an item must not be processed, although the tables might accept it. */
+function findObstacle(
+  item: SubscriptionItem,
+  quarantinedStreams: ProjectionRun["quarantinedStreams"],
+): string | undefined {
+  if (item.kind === "unreadable") return item.reason;
+  return item.kind === "event" && waitsForSandbox(item.event, quarantinedStreams) ? WAITS_FOR_SANDBOX : undefined;
+}
+
+/** Separates the events that the run skips from the events to process. */
 function separateItems(
   items: readonly SubscriptionItem[],
-  quarantinedStreams: ReadonlyMap<string, QuarantinedStream>,
-): { events: RecordedEvent[]; skippedEvents: Map<string, QuarantinedStream>; blockedItem?: BlockedItem } {
+  quarantinedStreams: ProjectionRun["quarantinedStreams"],
+): { events: RecordedEvent[]; skippedEvents: Map<string, QuarantinedStream> } {
   const events: RecordedEvent[] = [];
   const skippedEvents = new Map<string, QuarantinedStream>();
   for (const item of items) {
-    if (item.kind !== "event" && item.kind !== "unreadable") continue;
-    const { stream, revision } = item.kind === "event" ? item.event : item;
-    const quarantinedStream = quarantinedStreams.get(stream);
-    if (quarantinedStream && revision >= quarantinedStream.revision) {
-      const { events: eventCount, clinicId } = skippedEvents.get(stream) ?? {
-        events: 0n,
-        clinicId: quarantinedStream.clinicId ?? (item.kind === "event" ? item.event.metadata.clinicId : item.clinicId),
-      };
-      skippedEvents.set(stream, { ...quarantinedStream, clinicId, events: eventCount + 1n });
-    } else if (item.kind === "unreadable") return { events, skippedEvents, blockedItem: item };
-    else if (waitsForSandbox(item.event, quarantinedStreams)) {
-      const { clinicId } = item.event.metadata;
-      return { events, skippedEvents, blockedItem: { ...item.event, reason: WAITS_FOR_SANDBOX, clinicId } };
-    } else events.push(item.event);
+    if (!movesCheckpoint(item)) continue;
+    if (isSkipped(item, quarantinedStreams)) {
+      const { stream } = getLocation(item);
+      const quarantinedStream = quarantinedStreams.get(stream) as QuarantinedStream;
+      const clinicId = quarantinedStream.clinicId ?? getClinicId(item);
+      const skipped = skippedEvents.get(stream) ?? { ...quarantinedStream, clinicId, events: 0n };
+      skippedEvents.set(stream, { ...skipped, events: skipped.events + 1n });
+    } else if (item.kind === "event") events.push(item.event);
   }
   return { events, skippedEvents };
 }

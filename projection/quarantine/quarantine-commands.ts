@@ -11,8 +11,12 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import { readProcessStatuses } from "../roles/process-status.ts";
-import { isQuarantined, QUARANTINE_STREAM, readQuarantineDecisions } from "./decisions.ts";
-import { readQuarantinedStreams } from "./quarantined-streams.ts";
+import {
+  isQuarantined,
+  QUARANTINE_STREAM,
+  readQuarantineDecisions,
+  readQuarantinedStreams,
+} from "./quarantined-streams.ts";
 
 export class CommandRefusedError extends Error {
   override readonly name = "CommandRefusedError";

@@ -1,28 +1,15 @@
 import type { AnyReadModel } from "../engine/read-model.ts";
-import { animalLinks } from "./animal-links.ts";
-import { animals } from "./animals.ts";
-import { applications } from "./applications.ts";
-import { appointments } from "./appointments.ts";
-import { assignments } from "./assignments.ts";
-import { availabilityRules } from "./availability-rules.ts";
-import { branches } from "./branches.ts";
-import { clinicSelections } from "./clinic-selections.ts";
-import { clinics } from "./clinics.ts";
+import { animalLinks, animals } from "./animals.ts";
+import { applications, installations, sandboxes } from "./applications.ts";
+import { appointments, assignments } from "./appointments.ts";
+import { branches, clinicSelections, clinics, entitlements } from "./clinics.ts";
 import { customers } from "./customers.ts";
-import { entitlements } from "./entitlements.ts";
 import { erasures } from "./erasures.ts";
-import { holds } from "./holds.ts";
-import { installations } from "./installations.ts";
-import { memberships } from "./memberships.ts";
 import { publicEvents } from "./public-events.ts";
 import { queueTickets } from "./queue-tickets.ts";
-import { resources } from "./resources.ts";
-import { sandboxes } from "./sandboxes.ts";
-import { services } from "./services.ts";
-import { staff } from "./staff.ts";
-import { webhookEndpoints } from "./webhook-endpoints.ts";
-import { webhookReplays } from "./webhook-replays.ts";
-import { webhookSecrets } from "./webhook-secrets.ts";
+import { availabilityRules, holds, resources, services } from "./resources.ts";
+import { memberships, staff } from "./staff.ts";
+import { webhookEndpoints, webhookReplays, webhookSecrets } from "./webhook-endpoints.ts";
 
 export const readModels = [
   clinics,

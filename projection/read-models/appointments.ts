@@ -1,6 +1,7 @@
-import { statusAfterEvent } from "../../shared/domain/appointment/appointment.ts";
+import { getEnd, statusAfterEvent } from "../../shared/domain/appointment/appointment.ts";
 import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
+import type { PartnerResource } from "../../shared/partner-api/records.ts";
 import {
   createUpdateHandler,
   defineJsonColumn,
@@ -31,7 +32,10 @@ interface AssignedResource {
 
 type RowWithCause = { updated_at: string; position: string; event_id: string };
 
-/** A replay of a quarantined stream applies earlier events. They do not move the row back in the list of changes. */
+/**
+ * A replay of a quarantined stream applies earlier events. Earlier events do not move the row back in the list of
+ * changes.
+ */
 function getCauseColumns(row: RowWithCause | undefined, { id, position, occurredAt }: RowCause): RowWithCause {
   if (!row || BigInt(row.position) <= position)
     return { updated_at: occurredAt, position: String(position), event_id: id };
@@ -67,19 +71,42 @@ function compareAllocations(a: AssignedResource, b: AssignedResource): number {
   return difference || (a.assignmentId < b.assignmentId ? -1 : 1);
 }
 
+type ResourceNames = { resource_type: string; name: string } | undefined;
+
+function toAssignedResource(
+  { id, allocationStart, allocationEnd, assignmentId }: Omit<AssignedResource, "type" | "name" | "status">,
+  resource: ResourceNames,
+): AssignedResource {
+  const { resource_type: type, name } = resource ?? { resource_type: null, name: null };
+  return { id, type, name, allocationStart, allocationEnd, status: "allocated", assignmentId };
+}
+
+/** Lists the resource of a booking. */
+function listRequestedResources(
+  { data: { place, ...appointment } }: RecordedEventOf<"AppointmentRequested">,
+  resource: ResourceNames,
+): AssignedResource[] {
+  if (!place) return [];
+  const times = { allocationStart: appointment.scheduledAt, allocationEnd: getEnd(appointment) };
+  return [toAssignedResource({ id: place.resourceId, assignmentId: place.assignmentId, ...times }, resource)];
+}
+
 function allocateResource<R extends RowWithRevision & { resources: AssignedResource[] }>(
   row: R,
   event: RecordedEventOf<"ResourceAllocated">,
-  resource: { resource_type: string; name: string } | undefined,
+  resource: ResourceNames,
 ): R {
   const { assignmentId, resourceId: id, allocationStart, allocationEnd } = event.data;
-  const { resource_type: type, name } = resource ?? { resource_type: null, name: null };
-  const allocation = { id, type, name, allocationStart, allocationEnd, status: "allocated" as const, assignmentId };
-  return {
-    ...row,
-    resources: [...row.resources, allocation].sort(compareAllocations),
-    ...getCommonColumns(event, row),
-  };
+  const allocation = toAssignedResource({ assignmentId, id, allocationStart, allocationEnd }, resource);
+  const others = row.resources.filter((other) => other.assignmentId !== assignmentId);
+  return { ...row, resources: [...others, allocation].sort(compareAllocations), ...getCommonColumns(event, row) };
+}
+
+/** Lists the resources that an appointment currently has, as partners see them. */
+export function listPartnerResources(resources: readonly AssignedResource[]): PartnerResource[] {
+  return resources
+    .filter(({ status }) => status === "allocated")
+    .map(({ id, allocationStart, allocationEnd }) => ({ id, allocationStart, allocationEnd }));
 }
 
 /** A change of the duration alone does not move an appointment. */
@@ -108,7 +135,10 @@ export const appointments = defineReadModel({
     revision: "numeric",
     created_at: "timestamptz",
     updated_at: "timestamptz",
-    /** Log position and id of the last event, or of the last erasure of the customer's notes. All appointments of a sandbox's fixture have those of the reset. */
+    /**
+     * Log position and id of the last event, or of the last erasure of the customer's notes. A sandbox's fixture
+     * appointments have position and id of the reset.
+     */
     position: "bigint",
     event_id: "uuid",
     /** Sorted as in the response. A resource keeps its type and name forever. */
@@ -156,6 +186,7 @@ export const appointments = defineReadModel({
       updatedAt: row.updated_at,
     }),
     resources_json: (row) => ({ resources: row.resources.map(({ assignmentId, ...resource }) => resource) }),
+    partner_json: (row) => ({ resources: listPartnerResources(row.resources) }),
   },
   exampleValues: {
     resources: [
@@ -174,11 +205,11 @@ export const appointments = defineReadModel({
   references: [resources],
   key: (event) => [event.data.appointmentId],
   on: {
-    AppointmentRequested: (row, event) => ({
+    AppointmentRequested: (row, event, findRows) => ({
       ...toColumns(event.data),
-      status: "requested",
+      status: event.data.isConfirmed ? "confirmed" : "requested",
       former_times: [],
-      resources: [],
+      resources: listRequestedResources(event, findRows(resources).after),
       created_at: event.metadata.occurredAt,
       revision: getNextRevision(event),
       ...getEventColumns(event, row),
@@ -216,5 +247,56 @@ export const appointments = defineReadModel({
       ...eraseColumns(row, event.data.categories, personalColumns),
       ...getCommonColumns(event, row),
     })),
+  },
+});
+
+export const assignments = defineReadModel({
+  table: "assignment",
+  columns: {
+    assignment_id: "uuid",
+    clinic_id: "uuid",
+    appointment_id: "uuid",
+    resource_id: "uuid",
+    allocation_start: "timestamptz",
+    allocation_end: "timestamptz",
+    status: "text",
+  },
+  nullable: [],
+  primaryKey: ["assignment_id"],
+  commandColumns: [
+    ...(["clinic_id", "appointment_id", "resource_id", "allocation_start", "allocation_end", "status"] as const),
+  ],
+  indexes: ["appointment_id", "resource_id, allocation_start"],
+  renderedColumns: {
+    availability_json: (row) => ({
+      id: row.assignment_id,
+      appointment_id: row.appointment_id,
+      resource_id: row.resource_id,
+      allocation_start: row.allocation_start,
+      allocation_end: row.allocation_end,
+      status: row.status,
+    }),
+  },
+  sandboxCondition: () => "clinic_id = $1::uuid",
+  references: [appointments],
+  key: (event) => {
+    const assignmentId =
+      event.type === "AppointmentRequested" ? event.data.place?.assignmentId : event.data.assignmentId;
+    return assignmentId === undefined ? undefined : [assignmentId];
+  },
+  on: {
+    AppointmentRequested: (row, { data: { place, ...appointment } }) =>
+      place
+        ? {
+            ...{ assignment_id: place.assignmentId, resource_id: place.resourceId, status: "allocated" },
+            ...{ clinic_id: appointment.clinicId, appointment_id: appointment.appointmentId },
+            ...{ allocation_start: appointment.scheduledAt, allocation_end: getEnd(appointment) },
+          }
+        : row,
+    ResourceAllocated: (_, { data }, findRows) => {
+      const appointment = findRows(appointments).after;
+      return appointment && { ...toColumns(data), clinic_id: appointment.clinic_id, status: "allocated" };
+    },
+    ResourceReleased: createUpdateHandler(() => ({ status: "released" })),
   },
 });

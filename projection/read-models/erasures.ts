@@ -71,7 +71,7 @@ export const erasures = defineReadModel({
     contact_erased_at: "timestamptz",
     animal_erased_at: "timestamptz",
     notes_erased_at: "timestamptz",
-    /** Event of the latest erasure of notes, which appointments of the customer record. */
+    /** Event of the latest erasure of notes. The customer's appointments record it. */
     notes_erased_position: "bigint",
     notes_erased_event_id: "uuid",
     /** Categories of which no new data can be recorded after the erasure. */
@@ -85,6 +85,7 @@ export const erasures = defineReadModel({
     "notes_erased_event_id",
   ],
   primaryKey: ["person_type", "person_id"],
+  commandColumns: ["person_type", "person_id", "contact_erased_at"],
   indexes: [],
   key: (event: ErasureEvent) => [personTypeByEvent[event.type], getPersonId(event)],
   on: {

@@ -1,13 +1,12 @@
-import type { AppointmentStatus } from "../../shared/domain/appointment/appointment.ts";
 import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { sandboxStreams } from "../../shared/domain/events/sandbox.ts";
-import { toAccessData } from "../../shared/partner-api/feed-event.ts";
-import { getPublicType } from "../../shared/partner-api/public-event.ts";
-import { describeChange, TEST_DATA, toOperationalData } from "../../shared/partner-api/webhook-body.ts";
+import type { Endpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
+import { getPublicType, toPublicData } from "../../shared/partner-api/public-events.ts";
+import { appointmentSnapshot } from "../../shared/partner-api/records.ts";
 import { defineReadModel, type FindRows, type RecordedEventOf } from "../engine/read-model.ts";
-import { appointments } from "./appointments.ts";
+import { appointments, listPartnerResources } from "./appointments.ts";
 import { webhookEndpoints } from "./webhook-endpoints.ts";
 
 type AppointmentEventType = keyof typeof appointmentStreams.events;
@@ -39,12 +38,10 @@ type PublicEventRow = {
   installation_id: string | null;
   endpoint_id: string | null;
   data: unknown;
+  environment: string | null;
+  correlation_id: string;
+  traceparent: string | null;
 };
-
-/** A test has a public id of its own. */
-function getEventId(event: SourceEvent): string {
-  return event.type === "WebhookEndpointTested" ? event.data.testId : event.id;
-}
 
 function getInstallationId({ type, data }: SourceEvent): string | null {
   if (type === "AnimalLinked" || type === "AnimalLinkWithdrawn")
@@ -65,26 +62,29 @@ function recordEvent(
   data: object | undefined,
   appointment?: AppointmentRow,
 ): PublicEventRow | undefined {
+  const { occurredAt, clinicId, environment, $correlationId, traceparent } = event.metadata;
   return (
     row ?? {
-      event_id: getEventId(event),
+      event_id: event.id,
       position: String(event.position),
-      occurred_at: event.metadata.occurredAt,
+      occurred_at: occurredAt,
       type: data ? getPublicType(event.type) : null,
-      clinic_id: event.metadata.clinicId,
+      clinic_id: clinicId,
       branch_id: appointment?.branch_id ?? null,
       appointment_id: appointment?.appointment_id ?? null,
       animal_id: appointment?.animal_id ?? null,
       installation_id: getInstallationId(event),
       endpoint_id: "endpointId" in event.data ? event.data.endpointId : null,
       data: data ?? null,
+      environment,
+      correlation_id: $correlationId,
+      traceparent: traceparent ?? null,
     }
   );
 }
 
-/** The withdrawal of a code that was not redeemed ends no link. */
 function recordAccessEvent(row: PublicEventRow | undefined, event: SourceEvent): PublicEventRow | undefined {
-  const data = toAccessData(event);
+  const data = toPublicData(event, {});
   return data ? recordEvent(row, event, data) : row;
 }
 
@@ -94,18 +94,19 @@ function recordEndpointEvent(
   findRows: FindRows,
 ): PublicEventRow | undefined {
   const endpoint = findRows(webhookEndpoints).after;
-  if (event.type === "WebhookEndpointTested") return recordEvent(row, event, TEST_DATA);
-  const data = endpoint && toOperationalData(event, { ...endpoint, id: endpoint.endpoint_id } as EndpointState);
+  const data = toPublicData(event, {
+    ...(endpoint && { endpoint: { ...endpoint, id: endpoint.endpoint_id } as Pick<Endpoint, "id" | "url" | "status"> }),
+  });
   return data ? recordEvent(row, event, data) : row;
 }
 
-type EndpointState = Parameters<typeof toOperationalData>[1];
-
-const toDetails = ({ scheduled_at, duration_minutes, status }: AppointmentRow) => ({
-  scheduledAt: scheduled_at,
-  durationMinutes: duration_minutes,
-  status: status as AppointmentStatus,
-});
+/** Converts a row to the fields that bodies contain. */
+const toSnapshot = (row: AppointmentRow) =>
+  appointmentSnapshot.pick({
+    ...(appointmentSnapshot.fromRow(row) as ReturnType<typeof appointmentSnapshot.pick>),
+    resources: listPartnerResources(row.resources),
+    revision: Number(row.revision),
+  });
 
 /** A fixture of a sandbox is part of the reset, which has a row. Without its appointment, an event concerns nobody. */
 function recordAppointmentEvent(
@@ -116,11 +117,14 @@ function recordAppointmentEvent(
   const { before, after } = findRows(appointments);
   const isFixture = event.stream.startsWith(toStreamName(sandboxStreams, ""));
   if (isFixture || !after) return row;
-  if (!getPublicType(event.type)) return recordEvent(row, event, undefined, after);
-  const details = toDetails(after);
-  const change = before && describeChange(toDetails(before), details, event.metadata);
-  const appointment = { ...details, revision: Number(event.revision), createdAt: after.created_at };
-  return recordEvent(row, event, { appointment, ...(change && { change }) }, after);
+  if (isConsequence(event)) return recordEvent(row, event, undefined, after);
+  const data = toPublicData(event, { after: toSnapshot(after), ...(before && { before: toSnapshot(before) }) });
+  return recordEvent(row, event, data, after);
+}
+
+/** Returns true if partners get another event of the same change, or none because the change is an import. */
+function isConsequence({ data }: RecordedEventOf<AppointmentEventType>): boolean {
+  return "isConsequence" in data && data.isConsequence === true;
 }
 
 const recordAppointmentEvents = Object.fromEntries(
@@ -134,7 +138,6 @@ const recordAppointmentEvents = Object.fromEntries(
 export const publicEvents = defineReadModel({
   table: "public_event",
   columns: {
-    /** Id that partners see. */
     event_id: "uuid",
     position: "bigint",
     occurred_at: "timestamptz",
@@ -151,10 +154,14 @@ export const publicEvents = defineReadModel({
     endpoint_id: "uuid",
     /** Data of the body; see `renderPublicEvent`. That of an appointment lacks the ids and the time of the row. */
     data: "json",
+    environment: "text",
+    correlation_id: "uuid",
+    /** W3C trace context of the command; null if tracing was off. */
+    traceparent: "text",
   },
   nullable: [
     ...(["type", "clinic_id", "branch_id", "appointment_id", "animal_id"] as const),
-    ...(["installation_id", "endpoint_id", "data"] as const),
+    ...(["installation_id", "endpoint_id", "data", "environment", "traceparent"] as const),
   ],
   primaryKey: ["event_id"],
   indexes: [
@@ -164,7 +171,7 @@ export const publicEvents = defineReadModel({
     { columns: "appointment_id", where: "type IS NOT NULL" },
   ],
   references: [appointments, webhookEndpoints],
-  key: (event: SourceEvent) => [getEventId(event)],
+  key: (event: SourceEvent) => [event.id],
   on: {
     ...recordAppointmentEvents,
     InstallationApproved: recordAccessEvent,

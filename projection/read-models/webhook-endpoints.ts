@@ -1,6 +1,6 @@
-import { webhookEndpointStreams } from "../../shared/domain/events/partner.ts";
+import { type EncryptedHeader, webhookEndpointStreams } from "../../shared/domain/events/partner.ts";
 import { changesDisabling } from "../../shared/domain/partner/webhook-endpoint.ts";
-import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
+import { createUpdateHandler, defineJsonColumn, defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const webhookEndpoints = defineReadModel({
   table: "webhook_endpoint",
@@ -105,5 +105,131 @@ export const webhookEndpoints = defineReadModel({
     WebhookEndpointTested: (row) => row,
     WebhookEndpointFailureReported: (row) => row,
     WebhookSecretExpiryReported: (row) => row,
+  },
+});
+
+/** A replaced secret. Until `expiresAt`, deliveries are signed with both this secret and the current secret. */
+export type FormerSecret = {
+  secretId: string;
+  encryptedSecret: string;
+  expiresAt: string;
+  rotationId: string;
+  correlationId: string;
+  isReported: boolean;
+};
+
+/** Each former secret makes the signature header longer. */
+const MAX_FORMER_SECRETS = 8;
+
+/** Signing of deliveries, and encrypted custom headers of endpoints. The query API cannot read this table. */
+export const webhookSecrets = defineReadModel({
+  table: "webhook_secret",
+  columns: {
+    endpoint_id: "uuid",
+    secret_id: "uuid",
+    encrypted_secret: "text",
+    /** Latest first. */
+    former_secrets: defineJsonColumn<FormerSecret[]>(),
+    headers: defineJsonColumn<EncryptedHeader[]>(),
+    /** True if deliveries also have an asymmetric signature. */
+    asymmetric_signature: "boolean",
+  },
+  nullable: [],
+  primaryKey: ["endpoint_id"],
+  indexes: [],
+  isHidden: true,
+  key: (event) => [event.data.endpointId],
+  on: {
+    WebhookEndpointRegistered: (_, { data }) => ({
+      endpoint_id: data.endpointId,
+      secret_id: data.secretId,
+      encrypted_secret: data.encryptedSecret,
+      former_secrets: [],
+      headers: [],
+      asymmetric_signature: false,
+    }),
+    WebhookEndpointChanged: createUpdateHandler(({ data: { headers, asymmetricSignature } }) => ({
+      ...(headers && { headers }),
+      ...(asymmetricSignature !== undefined && { asymmetric_signature: asymmetricSignature }),
+    })),
+    WebhookSecretRotated: (row, { id: rotationId, data, metadata }) => {
+      const previousSecret = row && {
+        secretId: row.secret_id,
+        encryptedSecret: row.encrypted_secret,
+        expiresAt: data.previousExpiresAt,
+        rotationId,
+        correlationId: metadata.$correlationId,
+        isReported: false,
+      };
+      const formerSecrets = [...(previousSecret ? [previousSecret] : []), ...(row?.former_secrets ?? [])];
+      // Secrets from earlier rotations keep their expiry times.
+      const signingSecrets = formerSecrets.filter(({ expiresAt }) => expiresAt > metadata.occurredAt);
+      return {
+        endpoint_id: data.endpointId,
+        secret_id: data.secretId,
+        encrypted_secret: data.encryptedSecret,
+        former_secrets: signingSecrets.slice(0, MAX_FORMER_SECRETS),
+        headers: row?.headers ?? [],
+        asymmetric_signature: row?.asymmetric_signature ?? false,
+      };
+    },
+    WebhookSecretExpiryReported: createUpdateHandler(({ data }, row) => ({
+      former_secrets: row.former_secrets.map((secret) =>
+        secret.secretId === data.secretId ? { ...secret, isReported: true } : secret,
+      ),
+    })),
+    WebhookEndpointRevoked: () => undefined,
+  },
+});
+
+/** Bulk replays. The webhooks role replays the deliveries of each unfinished bulk replay. */
+export const webhookReplays = defineReadModel({
+  table: "webhook_replay",
+  columns: {
+    replay_id: "uuid",
+    endpoint_id: "uuid",
+    application_id: "uuid",
+    clinic_id: "uuid",
+    environment: "text",
+    since: "timestamptz",
+    until: "timestamptz",
+    statuses: "jsonb",
+    delivery_ids: "jsonb",
+    /** Id and log position of the request. */
+    request_id: "uuid",
+    position: "bigint",
+    correlation_id: "uuid",
+    requested_at: "timestamptz",
+    /** `completed` or `stopped`; null until the replay has ended. */
+    outcome: "text",
+    replayed_count: "numeric",
+    not_replayed_count: "numeric",
+    finished_at: "timestamptz",
+  },
+  nullable: ["clinic_id", "since", "delivery_ids", "outcome", "finished_at"],
+  primaryKey: ["replay_id"],
+  indexes: [
+    { columns: "application_id", where: "outcome IS NULL" },
+    { columns: "position", where: "outcome IS NULL" },
+  ],
+  key: (event) => [event.data.replayId],
+  on: {
+    WebhookReplayRequested: (_, { id, data: { requestHash: __, ...request }, metadata, position }) => ({
+      ...toColumns(request),
+      request_id: id,
+      position: String(position),
+      correlation_id: metadata.$correlationId,
+      requested_at: metadata.occurredAt,
+      outcome: null,
+      replayed_count: 0,
+      not_replayed_count: 0,
+      finished_at: null,
+    }),
+    WebhookReplayCompleted: createUpdateHandler(({ data: { outcome, replayedCount, notReplayedCount }, metadata }) => ({
+      outcome,
+      replayed_count: replayedCount,
+      not_replayed_count: notReplayedCount,
+      finished_at: metadata.occurredAt,
+    })),
   },
 });

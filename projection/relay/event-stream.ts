@@ -1,34 +1,22 @@
-import { AckPolicy, DiscardPolicy, type JetStreamManager, NatsError, nanos, RetentionPolicy, StorageType } from "nats";
+import { DiscardPolicy, type JetStreamManager, NatsError, nanos, RetentionPolicy, StorageType } from "nats";
 import { getDatabaseName, parseConnectionString } from "../../shared/postgres/connection-string.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 
-/** Names of the JetStream stream between relay and dispatchers, and of the stream's durable consumer. */
+/** Names of the JetStream stream with the public events. */
 export interface EventStream {
   name: string;
-  consumerName: string;
-  /** Prefix of all subjects, without a final dot. */
+  /** Prefix of all subjects, without a final dot. Environment and event type follow. */
   subjectPrefix: string;
   /** Configured number of replicas. If undefined, up to three, as the cluster allows. */
   replicas: number | undefined;
 }
 
-/** Counts the messages of all dispatchers together. */
-const MAX_UNACKED_MESSAGES = 2_000;
-
-/**
- * Time after which JetStream redelivers an unacknowledged message, for example because its dispatcher was killed. A
- * dispatcher needs less time for a batch, and a repeated message does no harm.
- */
-const ACK_TIMEOUT_MS = 5_000;
+/** Time for which NATS keeps messages, as an interval of Postgres. */
+export const MAX_MESSAGE_AGE = "1 day";
+const MAX_MESSAGE_AGE_MS = 24 * 60 * 60_000;
 
 /** JetStream drops a second message with the same id within this time. */
-const DEDUPLICATION_WINDOW_MS = 30_000;
-
-/**
- * Maximum number of messages in the stream. A relay waits at a much lower number of unacknowledged messages. There is
- * no limit in bytes, because the server would reserve that storage when it creates the stream.
- */
-const MAX_MESSAGES = 100_000;
+const DEDUPLICATION_WINDOW_MS = 2 * 60_000;
 
 /**
  * Options of JetStream requests. A request that no server answers is repeated soon, because a cluster may be electing a
@@ -47,39 +35,28 @@ const NOT_FOUND_CODES = [10_059, 10_014];
  */
 const PLACEMENT_CODES = [10_074, 10_061, 10_005, 10_023, 10_047];
 
-/**
- * Returns the names of a database's stream and consumer. Each database has its own stream, because several databases
- * can share one NATS server.
- */
+/** Returns the names of a database's stream. Each database has its own, because several can share one NATS server. */
 export function deriveStreamNames(databaseUrl: string, replicas?: number): EventStream {
   const databaseName = getDatabaseName(parseConnectionString(databaseUrl));
   const safeName = databaseName.replace(/[^A-Za-z0-9_-]/g, "_");
-  const name = `clinic_events_${safeName}`;
-  return { name, consumerName: "webhooks", subjectPrefix: `clinic.events.${safeName}`, replicas };
+  return { name: `clinic_public_events_${safeName}`, subjectPrefix: `clinic.public_events.${safeName}`, replicas };
 }
 
 /**
- * Creates stream and consumer if they are missing. The stream is a work queue, so JetStream deletes acknowledged
- * messages. A full stream refuses new messages, and the relay waits.
+ * Creates the stream if it is missing. NATS deletes messages after a day. There is no limit in bytes, because the server
+ * would reserve that storage when it creates the stream.
  *
  * If the stream has fewer replicas than it should have, adds replicas. Never removes replicas, and changes nothing else
- * that an operator may have set. The consumer has as many replicas as the stream.
+ * that an operator may have set.
  *
+ * @returns last sequence number in the stream
  * @throws {Error} if the stream is missing and the cluster cannot hold the configured number of replicas
  */
-export async function ensureEventStream(jsm: JetStreamManager, stream: EventStream, logger: Logger): Promise<void> {
+export async function ensureEventStream(jsm: JetStreamManager, stream: EventStream, logger: Logger): Promise<bigint> {
   const info = await findInfo(() => jsm.streams.info(stream.name));
   if (info) await addReplicas(jsm, stream, info.config.num_replicas, logger);
   else await createStream(jsm, stream);
-  if (!(await findInfo(() => jsm.consumers.info(stream.name, stream.consumerName)))) {
-    await jsm.consumers.add(stream.name, {
-      durable_name: stream.consumerName,
-      ack_policy: AckPolicy.Explicit,
-      ack_wait: nanos(ACK_TIMEOUT_MS),
-      max_ack_pending: MAX_UNACKED_MESSAGES,
-      max_deliver: -1,
-    });
-  }
+  return BigInt(info?.state.last_seq ?? 0);
 }
 
 async function createStream(jsm: JetStreamManager, stream: EventStream): Promise<void> {
@@ -87,10 +64,10 @@ async function createStream(jsm: JetStreamManager, stream: EventStream): Promise
     jsm.streams.add({
       name: stream.name,
       subjects: [`${stream.subjectPrefix}.>`],
-      retention: RetentionPolicy.Workqueue,
+      retention: RetentionPolicy.Limits,
       storage: StorageType.File,
-      discard: DiscardPolicy.New,
-      max_msgs: MAX_MESSAGES,
+      discard: DiscardPolicy.Old,
+      max_age: nanos(MAX_MESSAGE_AGE_MS),
       duplicate_window: nanos(DEDUPLICATION_WINDOW_MS),
       num_replicas: replicas,
     });
@@ -145,8 +122,7 @@ async function placeReplicas(
 }
 
 /**
- * Deletes the stream with all messages, if the stream exists. Running relays and dispatchers immediately lose their
- * session. When they continue, they create an empty stream.
+ * Deletes the stream with all messages, if the stream exists. A running relay creates an empty stream.
  */
 export async function deleteEventStream(jsm: JetStreamManager, stream: EventStream): Promise<void> {
   if (await findInfo(() => jsm.streams.info(stream.name))) await jsm.streams.delete(stream.name);
@@ -161,6 +137,6 @@ async function findInfo<Info>(request: () => Promise<Info>): Promise<Info | unde
   }
 }
 
-function isApiError(error: unknown, codes: readonly number[]): error is NatsError {
+export function isApiError(error: unknown, codes: readonly number[]): error is NatsError {
   return error instanceof NatsError && codes.includes(error.api_error?.err_code ?? 0);
 }

@@ -21,7 +21,7 @@ export interface NatsSettings {
   /** Content of a credentials file: a user's JWT and nkey seed. */
   credentials?: string | undefined;
   nkeySeed?: string | undefined;
-  /** PEM files. They are read for each connection, so a renewed certificate needs no restart. */
+  /** PEM files. The files are read for each connection, so a renewed certificate needs no restart. */
   caFile?: string | undefined;
   certFile?: string | undefined;
   keyFile?: string | undefined;

@@ -1,121 +1,218 @@
-import { randomUUID } from "node:crypto";
-import { setImmediate as nextTurn } from "node:timers/promises";
-import { headers, type JetStreamClient, type NatsConnection } from "nats";
-import { waitUnlessAborted } from "../../shared/runtime/abort.ts";
-import { pause } from "../../shared/runtime/backoff.ts";
-import type { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
+import { headers, type JetStreamClient } from "nats";
+import type pg from "pg";
+import type { Environment } from "../../shared/domain/events/fields.ts";
+import { PUBLIC_EVENT_JSON_SQL, type PublicEventRow, renderPublicEvent } from "../../shared/partner-api/feed-event.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import type { Logger } from "../../shared/runtime/logger.ts";
 import { endWith, startSpan } from "../../shared/tracing/span.ts";
-import type { Checkpoint } from "../checkpoints/checkpoint.ts";
-import { type EventStream, JETSTREAM_OPTIONS } from "./event-stream.ts";
-import type { InFlightTracker } from "./in-flight-tracker.ts";
-import type { OutgoingMessage } from "./message.ts";
-import type { QuarantineRecord } from "./quarantined-events.ts";
+import { setEventAside } from "../checkpoints/late-events.ts";
+import type { WebhookCheckpoint } from "../checkpoints/webhook-checkpoints.ts";
+import { type EventStream, isApiError } from "./event-stream.ts";
 
-export interface EncodedMessage extends Omit<OutgoingMessage, "message"> {
-  payload: Uint8Array;
-}
-
-/** An event whose message is being created. */
-export interface PreparedEvent {
-  /** Absent if the event was quarantined before. */
-  checkpoint?: Checkpoint;
-  /** Undefined if the event has no message. */
-  message: Promise<EncodedMessage | undefined> | undefined;
-  traceparent?: string | undefined;
-  /** Present if the event was quarantined before. */
-  quarantineRecord?: QuarantineRecord;
-}
-
-/** Maximum number of messages that are prepared or published together. */
-export const MAX_PREPARED_MESSAGES = 256;
-
-/** Limits the messages that the dispatchers have not acknowledged. */
-const MAX_UNACKNOWLEDGED_MESSAGES = 10_000;
-
-/** Interval at which the relay checks whether the dispatchers have acknowledged enough messages to continue. */
-const ACKNOWLEDGEMENT_CHECK_INTERVAL_MS = 100;
-
-/**
- * Publishes the messages of prepared events in order, until the buffer is closed. Each batch contains the messages that
- * are ready, and is confirmed before the next.
- *
- * @throws if the server did not store a message, or if a message could not be created. The messages before it are stored
- */
-export async function publishMessages(
-  connection: NatsConnection,
-  stream: EventStream,
-  preparedEvents: BoundedBuffer<PreparedEvent>,
-  tracker: InFlightTracker<Checkpoint>,
-  signal: AbortSignal,
-): Promise<void> {
-  const jsm = await connection.jetstreamManager(JETSTREAM_OPTIONS);
-  const { delivered } = await jsm.consumers.info(stream.name, stream.consumerName);
-  const publish = createPublisher(connection.jetstream(JETSTREAM_OPTIONS), delivered.stream_seq);
-  const publishMessage = async (event: PreparedEvent, { id, subject, payload }: EncodedMessage): Promise<void> => {
-    const onConfirmed = tracker.addPublishedEvent(event.checkpoint, event.quarantineRecord);
-    const span = startSpan(`publish ${subject}`, "producer", event.traceparent);
-    const sequence = publish(`${stream.subjectPrefix}.${subject}`, id, payload, span?.traceparent);
-    if (span) endWith(span, sequence);
-    onConfirmed(await sequence);
-  };
-  for (;;) {
-    const events = await takeReadyEvents(preparedEvents);
-    if (events.length === 0) return;
-    const messageResults = await waitUnlessAborted(Promise.allSettled(events.map(({ message }) => message)), signal);
-    if (!messageResults || signal.aborted) return;
-    const failureIndex = messageResults.findIndex(({ status }) => status === "rejected");
-    const readyCount = failureIndex < 0 ? events.length : failureIndex;
-    const confirmations: Promise<void>[] = [];
-    for (const [index, event] of events.slice(0, readyCount).entries()) {
-      const messageResult = messageResults[index];
-      if (messageResult?.status === "fulfilled" && messageResult.value)
-        confirmations.push(publishMessage(event, messageResult.value));
-      else if (event.checkpoint) tracker.addSkippedEvent(event.checkpoint);
-    }
-    await waitUnlessAborted(Promise.all(confirmations), signal);
-    const failure = messageResults[failureIndex];
-    if (failure?.status === "rejected") throw failure.reason;
-    while (tracker.size >= MAX_UNACKNOWLEDGED_MESSAGES && !signal.aborted)
-      await pause(ACKNOWLEDGEMENT_CHECK_INTERVAL_MS, signal);
-  }
-}
-
-async function takeReadyEvents(preparedEvents: BoundedBuffer<PreparedEvent>): Promise<PreparedEvent[]> {
-  const events = await preparedEvents.take(1);
-  if (events.length === 0) return events;
-  await nextTurn();
-  return [...events, ...preparedEvents.takeNow(MAX_PREPARED_MESSAGES - 1)];
-}
-
-export const TRACEPARENT_HEADER = "traceparent";
+/** Headers of a message. Positions are decimal numbers, without a meaning except their order. */
+export const MESSAGE_HEADERS = {
+  position: "Clinic-Position",
+  /** Position of the previous public event; absent for the first. */
+  previousPosition: "Clinic-Previous-Position",
+  /** Present if the message does not follow the order of the log. */
+  late: "Clinic-Late",
+  traceparent: "traceparent",
+} as const;
 
 const CONFIRM_TIMEOUT_MS = 5_000;
 
+/** Maximum number of messages that are published together. */
+const MAX_BATCH_SIZE = 250;
+
+interface PublishedEvent {
+  eventId: string;
+  position: bigint;
+  environment: Environment;
+  traceparent: string | null;
+  isLate: boolean;
+  event: PublicEventRow;
+}
+
+interface EventBatch {
+  /** Last event of the range, or of the read models if the range has no more public events. */
+  end: { position: bigint; eventId: string | null };
+  events: PublishedEvent[];
+  /** Position of the last public event up to the checkpoint; null if there is none. */
+  previousPosition: bigint | null;
+  hasMore: boolean;
+}
+
 /**
- * Creates a function that publishes a message and returns the message's sequence number, once the server has stored it.
- * JetStream drops a second message with the same id.
- *
- * If the server drops a message because a dispatcher has already received it, the function sends the message with a new
- * id. The dispatcher's transaction can be lost in a failover of Postgres although the message is acknowledged.
- *
- * @param deliveredSequence sequence number of the last message that a dispatcher has received
+ * Late events that the checkpoint ($1) has passed and, if none of them is left out, the public events after the
+ * checkpoint. Both come from one snapshot, so that an event which follows a late event in its stream is not published
+ * before it. LATERAL with LIMIT makes Postgres look up each row by an index, even if it planned the statement while the
+ * tables were small.
  */
-function createPublisher(jetStream: JetStreamClient, deliveredSequence: number) {
-  let lastSequence = deliveredSequence;
-  const send = async (subject: string, id: string, payload: Uint8Array, traceparent?: string) => {
-    const messageHeaders = headers();
-    if (traceparent !== undefined) messageHeaders.set(TRACEPARENT_HEADER, traceparent);
-    const options = { msgID: id, headers: messageHeaders, timeout: CONFIRM_TIMEOUT_MS };
-    const { seq: sequence, duplicate: isDuplicate } = await jetStream.publish(subject, payload, options);
-    // After messages were lost, the stream assigns their numbers again. An acknowledgement of a lost message would then
-    // look like an acknowledgement of a new message, or the other way round.
-    if (!isDuplicate && sequence <= lastSequence) throw new Error("The JetStream stream has lost messages.");
-    lastSequence = Math.max(lastSequence, sequence);
-    return { sequence, isDuplicate };
+const SELECT_SQL = `
+  WITH late AS MATERIALIZED (
+    SELECT l.event_id, l.position, true AS is_late
+      FROM webhooks.late_event l
+     CROSS JOIN LATERAL (
+       SELECT FROM ${READ_MODEL_SCHEMA}.public_event WHERE event_id = l.event_id LIMIT 1) e
+     WHERE needs_message AND next_try_at <= now() AND l.position <= $1
+     ORDER BY l.position LIMIT ${MAX_BATCH_SIZE}
+  ),
+  ranged AS (
+    SELECT event_id, position, false AS is_late FROM ${READ_MODEL_SCHEMA}.public_event
+     WHERE type IS NOT NULL AND position > $1 AND (SELECT count(*) FROM late) < ${MAX_BATCH_SIZE}
+     ORDER BY position LIMIT ${MAX_BATCH_SIZE}
+  ),
+  chosen AS (TABLE late UNION ALL TABLE ranged)
+  SELECT c.position AS "readPosition", c.event_id AS "readEventId",
+         (SELECT max(position) FROM ${READ_MODEL_SCHEMA}.public_event WHERE type IS NOT NULL AND position <= $1)
+           AS "previousPosition", found.*
+    FROM ${READ_MODEL_SCHEMA}.checkpoint c
+    LEFT JOIN (
+      SELECT e.event_id AS "eventId", e.position, e.environment, e.traceparent, is_late AS "isLate",
+             json_build_object(${PUBLIC_EVENT_JSON_SQL}) AS event
+        FROM chosen
+       CROSS JOIN LATERAL (
+         SELECT * FROM ${READ_MODEL_SCHEMA}.public_event WHERE event_id = chosen.event_id LIMIT 1) e) found ON true
+   ORDER BY NOT found."isLate", found.position`;
+
+/** Selects the next events to publish: late events first, then those after the checkpoint, in the order of the log. */
+export async function selectEvents(pool: pg.Pool, after: bigint): Promise<EventBatch> {
+  const { rows } = await pool.query<
+    Pick<EventBatch, "previousPosition"> & { readPosition: bigint; readEventId: string | null } & (
+        | PublishedEvent
+        | Record<keyof PublishedEvent, null>
+      )
+  >({ name: "events to publish", text: SELECT_SQL, values: [after] });
+  const [first] = rows;
+  if (!first) throw new Error("The read models have no log position.");
+  const events = rows.filter((row): row is typeof row & PublishedEvent => row.eventId !== null);
+  const ranged = events.filter(({ isLate }) => !isLate);
+  const { previousPosition } = first;
+  if (events.length - ranged.length === MAX_BATCH_SIZE)
+    return { end: { position: after, eventId: null }, events, previousPosition, hasMore: true };
+  const hasMore = ranged.length === MAX_BATCH_SIZE;
+  const last = hasMore ? ranged.at(-1) : undefined;
+  const readEnd = { position: first.readPosition, eventId: first.readEventId };
+  return { end: last ?? readEnd, events, previousPosition, hasMore };
+}
+
+interface PublishDeps {
+  pool: pg.Pool;
+  jetStream: JetStreamClient;
+  stream: EventStream;
+  maxPayloadBytes: number;
+  logger: Logger;
+}
+
+/**
+ * Publishes one message for each event, and waits until NATS confirms all of them. An event without a valid message is
+ * set aside.
+ *
+ * @param previousPosition position of the public event before; null if there is none
+ * @returns highest sequence number that NATS confirmed; undefined without messages
+ * @throws the error of the NATS client if a message is not confirmed
+ */
+export async function publishEvents(
+  deps: PublishDeps,
+  events: readonly PublishedEvent[],
+  previousPosition: bigint | null,
+): Promise<bigint | undefined> {
+  let lastPosition = previousPosition;
+  const setAside = async (event: PublishedEvent, cause: string) => {
+    deps.logger.error({ eventId: event.eventId, cause }, "An event is not published in NATS.");
+    await setEventAside(deps.pool, event, "messages", cause);
   };
-  return async (subject: string, id: string, payload: Uint8Array, traceparent?: string): Promise<number> => {
-    const { sequence, isDuplicate } = await send(subject, id, payload, traceparent);
-    if (!isDuplicate || sequence > deliveredSequence) return sequence;
-    return (await send(subject, `${id} ${randomUUID()}`, payload, traceparent)).sequence;
-  };
+  const confirmations = new Map<PublishedEvent, Promise<{ seq: number }>>();
+  for (const event of events) {
+    const payload = encode(event);
+    if (!payload) await setAside(event, "The event has no valid body.");
+    else if (payload.length > deps.maxPayloadBytes) await setAside(event, TOO_LARGE);
+    else {
+      confirmations.set(event, publish(deps, event, payload, lastPosition));
+      if (!event.isLate) lastPosition = event.position;
+    }
+  }
+  await Promise.allSettled(confirmations.values());
+  let lastSequence: number | undefined;
+  for (const [event, confirmation] of confirmations) {
+    try {
+      lastSequence = Math.max(lastSequence ?? 0, (await confirmation).seq);
+    } catch (error) {
+      if (!isApiError(error, [TOO_LARGE_CODE])) throw error;
+      await setAside(event, TOO_LARGE);
+    }
+  }
+  return lastSequence === undefined ? undefined : BigInt(lastSequence);
+}
+
+const TOO_LARGE = "The message is larger than NATS allows (max_payload, or max_msg_size of the stream).";
+
+/** Error code of JetStream if a message is larger than the stream allows. */
+const TOO_LARGE_CODE = 10_054;
+
+const textEncoder = new TextEncoder();
+
+function encode({ event, environment }: PublishedEvent): Uint8Array | undefined {
+  try {
+    return textEncoder.encode(JSON.stringify(renderPublicEvent(event, environment)));
+  } catch {
+    return undefined;
+  }
+}
+
+async function publish(
+  { jetStream, stream }: PublishDeps,
+  { eventId, position, environment, traceparent, isLate, event }: PublishedEvent,
+  payload: Uint8Array,
+  previousPosition: bigint | null,
+): Promise<{ seq: number }> {
+  const span = startSpan("publish message", "producer", traceparent);
+  const messageHeaders = headers();
+  messageHeaders.set(MESSAGE_HEADERS.position, String(position));
+  if (isLate) messageHeaders.set(MESSAGE_HEADERS.late, "true");
+  else if (previousPosition !== null) messageHeaders.set(MESSAGE_HEADERS.previousPosition, String(previousPosition));
+  const outgoingTraceparent = span?.traceparent ?? traceparent;
+  if (outgoingTraceparent) messageHeaders.set(MESSAGE_HEADERS.traceparent, outgoingTraceparent);
+  const subject = `${stream.subjectPrefix}.${environment}.${event.type}`;
+  const options = { msgID: eventId, headers: messageHeaders, timeout: CONFIRM_TIMEOUT_MS };
+  const confirmation = jetStream.publish(subject, payload, options);
+  if (span) endWith(span, confirmation);
+  return confirmation;
+}
+
+/**
+ * Moves the checkpoint of the messages, and removes the late events that now have a message.
+ *
+ * @param published position and id of the last event, and the last sequence number that NATS confirmed
+ * @param lateEventIds ids of the published late events
+ * @throws {Error} if another process moved the checkpoint
+ */
+export async function recordPublished(
+  pool: pg.Pool,
+  checkpoint: WebhookCheckpoint,
+  published: Pick<WebhookCheckpoint, "position" | "eventId" | "sequence">,
+  lateEventIds: readonly string[],
+): Promise<WebhookCheckpoint> {
+  const { position, eventId, sequence } = published;
+  const { rowCount } = await pool.query({
+    name: "record published events",
+    text: `WITH moved AS (
+             UPDATE webhooks.checkpoint SET position = $2, event_id = $3, sequence = $4
+              WHERE name = 'messages' AND position = $1 AND read_models = '${READ_MODEL_SCHEMA}'
+             RETURNING position),
+           late AS (
+             SELECT event_id, needs_deliveries FROM webhooks.late_event
+              WHERE event_id = ANY ($5::uuid[]) AND next_try_at <= now() AND EXISTS (SELECT FROM moved) FOR UPDATE SKIP LOCKED),
+           done AS (
+             DELETE FROM webhooks.late_event
+              WHERE event_id IN (SELECT event_id FROM late WHERE NOT needs_deliveries)),
+           published AS (
+             UPDATE webhooks.late_event SET needs_message = false
+              WHERE event_id IN (SELECT event_id FROM late WHERE needs_deliveries))
+           SELECT FROM moved`,
+    values: [checkpoint.position, position, eventId, sequence, lateEventIds],
+  });
+  if (rowCount !== 1)
+    throw new Error(`The checkpoint of the messages is no longer at position ${checkpoint.position}.`);
+  return { ...checkpoint, position, eventId, sequence };
 }

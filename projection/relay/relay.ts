@@ -1,23 +1,42 @@
-import { createBackoff } from "../../shared/runtime/backoff.ts";
-import { CheckpointLostError, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
-import { DifferentLogError } from "../checkpoints/same-log.ts";
-import { leadWithRecovery } from "../quarantine/lead-with-recovery.ts";
-import type { Detail, Role, RoleDeps, RoleStatus } from "../roles/role.ts";
-import { toFailedStatus, toLastError } from "../roles/role.ts";
-import { deriveStreamNames } from "./event-stream.ts";
+import type { NatsConnection } from "nats";
+import type pg from "pg";
+import { withLeadership } from "../../shared/postgres/leadership.ts";
+import { listenForPositions } from "../../shared/postgres/read-model-position.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { runTaskGroup, waitUnlessAborted } from "../../shared/runtime/abort.ts";
+import { createNotifier, pause } from "../../shared/runtime/backoff.ts";
+import type { Logger } from "../../shared/runtime/logger.ts";
+import { repeat } from "../../shared/runtime/work.ts";
+import { requireSameLog, watchSameLog } from "../checkpoints/same-log.ts";
+import { takeOverCheckpoint, type WebhookCheckpoint } from "../checkpoints/webhook-checkpoints.ts";
+import {
+  type Detail,
+  type Role,
+  type RoleDeps,
+  type RoleStatus,
+  runWithRecovery,
+  toFailedStatus,
+  toLastError,
+} from "../roles/role.ts";
+import {
+  deriveStreamNames,
+  type EventStream,
+  ensureEventStream,
+  JETSTREAM_OPTIONS,
+  MAX_MESSAGE_AGE,
+} from "./event-stream.ts";
 import { withNats } from "./nats-session.ts";
 import type { NatsSettings } from "./nats-settings.ts";
-import { type RelayProgress, runRelay } from "./relay-run.ts";
+import { publishEvents, recordPublished, selectEvents } from "./publish.ts";
 
 interface RelayOptions extends RoleDeps {
   nats: NatsSettings;
 }
 
 /**
- * Starts the role that sends events to the dispatchers over JetStream. One process leads, and the others stand by. If
- * the log, NATS or Postgres is unavailable, the role waits. If the relay cannot create the message of an event, it
- * quarantines the event and continues. If the checkpoint belongs to another log, the role fails until log and database
- * match again.
+ * Starts the role that publishes the public events in NATS JetStream. One process leads, and the others stand by. If the
+ * log, NATS or Postgres is unavailable, the role waits. If the checkpoint belongs to another log, the role fails until
+ * log and database match again.
  */
 export function startRelay(options: RelayOptions): Role {
   const logger = options.logger.child({ role: "relay" });
@@ -28,73 +47,153 @@ export function startRelay(options: RelayOptions): Role {
   const reportStatus = (newStatus: RoleStatus) => {
     status = { ...newStatus, eventCount, lastError: newStatus.lastError ?? status.lastError };
   };
-  const onEventRead = () => {
-    eventCount += 1;
-  };
   const lead = (termSignal: AbortSignal) => {
     reportStatus({ state: "starting", detail: null, isLeader: true });
-    const reportAsLeader = (newStatus: RoleStatus) => reportStatus({ ...newStatus, isLeader: true });
-    return relayUntilLost({ ...options, logger }, termSignal, reportAsLeader, onEventRead);
+    const reportAsLeader = (newStatus: RoleStatus, messageCount: number) => {
+      eventCount += messageCount;
+      reportStatus({ ...newStatus, isLeader: true });
+    };
+    return runTaskGroup(termSignal, [
+      (groupSignal) => watchSameLog({ ...options, logger }, groupSignal),
+      (groupSignal) => relay({ ...options, logger }, groupSignal, reportAsLeader),
+    ]);
   };
   const onStandby = (reason: Detail) => reportStatus({ state: "standby", detail: reason, isLeader: false });
   const onFailure = (error: unknown) => {
     reportStatus(toFailedStatus(status, error));
-    const { position } = status;
-    const hasCheckpointMoved = async () => (await readRelayCheckpoint(options.pool)).position !== position;
-    return { failedEventPosition: undefined, hasCheckpointMoved };
+    return undefined;
   };
-  const leadership = { name: "webhook relay", onStandby };
-  const leadPromise = leadWithRecovery({ ...options, logger, signal, role: "relay", leadership, lead, onFailure });
+  const leadership = { ...options, logger, signal, name: "webhook relay", onStandby };
+  const run = () => withLeadership(leadership, lead);
+  const runPromise = runWithRecovery({ ...options, logger, signal, role: "relay", run, onFailure });
   return {
     name: "relay",
     getStatus: () => status,
     async stop() {
       controller.abort();
-      await leadPromise;
+      await runPromise;
     },
   };
 }
 
-async function relayUntilLost(
+const RESTART_PAUSE_MS = 100;
+
+/** Publishes events until the signal aborts. Each run uses a new connection to NATS. */
+function relay(
   options: RelayOptions,
   signal: AbortSignal,
-  reportStatus: (status: RoleStatus) => void,
-  onEventRead: () => void,
+  reportStatus: (status: RoleStatus, messageCount: number) => void,
 ): Promise<void> {
-  const { client, pool, nats, logger } = options;
-  const stream = deriveStreamNames(options.databaseUrl, nats.streamReplicas);
-  const backoff = createBackoff({ firstMs: 100, maxMs: 3_000 });
+  const { nats, logger, databaseUrl } = options;
+  const stream = deriveStreamNames(databaseUrl, nats.streamReplicas);
   let state: RoleStatus["state"] = "starting";
   let position: bigint | undefined;
-  const unavailableSince = new Map<string, number>();
   const onProgress = (progress: RelayProgress) => {
     position = progress.position;
-    if (progress.isCaughtUp) {
-      state = "running";
-      backoff.reset();
-    }
-    const { backlog } = progress;
-    reportStatus({ state, detail: progress.isCaughtUp ? null : "catching up", position, backlog });
+    if (progress.isCaughtUp) state = "running";
+    reportStatus({ state, detail: progress.isCaughtUp ? null : "catching up", position }, progress.messageCount);
   };
-  while (!signal.aborted) {
-    try {
-      await withNats({ nats, name: "clinic relay", signal }, (connection, sessionSignal) =>
-        runRelay(
-          connection,
-          { client, pool, stream, logger, onProgress, onEventRead, unavailableSince },
-          sessionSignal,
-        ),
-      );
-    } catch (error) {
-      if (error instanceof DifferentLogError) throw error;
-      if (error instanceof CheckpointLostError) {
-        logger.warn({ error }, "Another process relays. This process stands by.");
-        return;
-      }
+  const report = (error: unknown) => {
+    if (error !== null) reportStatus({ state, detail: "waits", lastError: toLastError(error), position }, 0);
+  };
+  return repeat(
+    { name: "relay", logger, signal, report },
+    () =>
+      withNats({ nats, name: "clinic relay", signal }, (connection, sessionSignal) =>
+        runRelay(connection, { ...options, stream, onProgress }, sessionSignal),
+      ),
+    () => pause(RESTART_PAUSE_MS, signal),
+  );
+}
+
+interface RelayProgress {
+  position: bigint;
+  isCaughtUp: boolean;
+  /** Number of messages that were published. */
+  messageCount: number;
+}
+
+interface RelayRunOptions extends RelayOptions {
+  stream: EventStream;
+  onProgress(progress: RelayProgress): void;
+}
+
+/** Bytes for the headers of a message, which NATS counts, too. */
+const MAX_HEADER_BYTES = 512;
+
+/** Time after which the relay looks for events if no notification arrives. */
+const IDLE_INTERVAL_MS = 1_000;
+
+/** Minimum time between two moves of the checkpoint. After a crash, NATS drops the messages that are published again. */
+const CHECKPOINT_INTERVAL_MS = 100;
+
+/**
+ * Publishes the public events of the read models in the order of the log, until the connection to NATS ends. The
+ * checkpoint moves after NATS has confirmed the messages. If NATS has lost messages, those of the last day are published
+ * again.
+ *
+ * @throws {Error} if another process moved the checkpoint
+ * @throws {DifferentLogError} if the checkpoint belongs to another log
+ */
+async function runRelay(connection: NatsConnection, options: RelayRunOptions, signal: AbortSignal): Promise<void> {
+  const { pool, stream, logger, databaseUrl, onProgress } = options;
+  await requireSameLog(options);
+  const lastSequence = await ensureEventStream(await connection.jetstreamManager(JETSTREAM_OPTIONS), stream, logger);
+  let checkpoint = await openCheckpoint(pool, lastSequence, logger);
+  const deps = {
+    ...options,
+    jetStream: connection.jetstream(JETSTREAM_OPTIONS),
+    maxPayloadBytes: (connection.info?.max_payload ?? Number.POSITIVE_INFINITY) - MAX_HEADER_BYTES,
+  };
+  const notifier = createNotifier();
+  const stopListening = listenForPositions({ databaseUrl, applicationName: "relay", logger }, notifier.wake);
+  let published: Pick<WebhookCheckpoint, "position" | "eventId" | "sequence"> = checkpoint;
+  let recordedAt = 0;
+  try {
+    while (!signal.aborted) {
+      const { end, events, previousPosition, hasMore } = await selectEvents(pool, published.position);
+      const sequence = await waitUnlessAborted(publishEvents(deps, events, previousPosition), signal);
       if (signal.aborted) return;
-      logger.warn({ error }, "The relay waits before it retries.");
-      reportStatus({ state, detail: "waits", lastError: toLastError(error), position });
+      // After a failover, the read models can be behind the checkpoint.
+      published = {
+        ...(end.position > published.position ? end : published),
+        sequence: sequence ?? published.sequence,
+      };
+      const lateEventIds = events.flatMap(({ eventId, isLate }) => (isLate ? [eventId] : []));
+      const isDue = performance.now() - recordedAt >= CHECKPOINT_INTERVAL_MS;
+      if (lateEventIds.length > 0 || (published.position > checkpoint.position && isDue)) {
+        checkpoint = await recordPublished(pool, checkpoint, published, lateEventIds);
+        recordedAt = performance.now();
+      }
+      onProgress({ position: published.position, isCaughtUp: !hasMore, messageCount: events.length });
+      const isRecorded = published.position === checkpoint.position;
+      if (!hasMore) await notifier.sleep(isRecorded ? IDLE_INTERVAL_MS : CHECKPOINT_INTERVAL_MS, signal);
     }
-    await backoff.pause(signal);
+  } finally {
+    await stopListening();
   }
+}
+
+/**
+ * @param lastSequence last sequence number in the stream
+ * @throws {Error} if there is no checkpoint, or the read models of this release do not include it yet
+ */
+async function openCheckpoint(pool: pg.Pool, lastSequence: bigint, logger: Logger): Promise<WebhookCheckpoint> {
+  const checkpoint = await takeOverCheckpoint(pool, "messages");
+  if (lastSequence >= checkpoint.sequence) return checkpoint;
+  logger.warn("NATS has lost messages. Those of the last day are published again.");
+  const { rows } = await pool.query<{ position: bigint; eventId: string }>(
+    `WITH last_kept AS (
+       SELECT position, event_id FROM ${READ_MODEL_SCHEMA}.public_event
+        WHERE type IS NOT NULL AND position < (
+          SELECT COALESCE(min(position), $1::bigint + 1) FROM ${READ_MODEL_SCHEMA}.public_event
+           WHERE type IS NOT NULL AND occurred_at >= now() - interval '${MAX_MESSAGE_AGE}')
+        ORDER BY position DESC LIMIT 1)
+     UPDATE webhooks.checkpoint c SET position = COALESCE(k.position, -1), event_id = k.event_id, sequence = 0
+       FROM (SELECT) AS one LEFT JOIN last_kept k ON true
+      WHERE name = 'messages' AND c.position >= COALESCE(k.position, -1)
+     RETURNING c.position, c.event_id AS "eventId"`,
+    [checkpoint.position],
+  );
+  return { ...checkpoint, ...rows[0], sequence: 0n };
 }

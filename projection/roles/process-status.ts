@@ -23,69 +23,43 @@ const MAX_STATUS_AGE = "1 day";
 const MAX_TEXT_LENGTH = 2_000;
 
 /** Writes the status, and deletes outdated statuses of all processes. */
-export async function writeProcessStatus(pool: pg.Pool, status: ProcessStatus): Promise<void> {
-  const { role, process, state, detail, position, eventsPerSecond, at } = status;
-  const { lastError, failedAt } = status;
+export async function writeProcessStatus(pool: pg.Pool, { at, ...status }: ProcessStatus): Promise<void> {
+  const storeValue = (_: string, value: unknown) => {
+    if (typeof value === "bigint") return String(value);
+    return typeof value === "string" ? value.slice(0, MAX_TEXT_LENGTH) : value;
+  };
   await pool.query({
     name: "write process status",
     text: `WITH outdated AS (
-        DELETE FROM projection.process_status WHERE at < $13::timestamptz - interval '${MAX_STATUS_AGE}')
-      INSERT INTO projection.process_status (role, process, state, detail, position, events_per_second,
-        last_error, last_error_at, failed_position, failed_stream, failed_revision, failed_type, at)
-      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-      ON CONFLICT (role, process) DO UPDATE SET (state, detail, position, events_per_second,
-        last_error, last_error_at, failed_position, failed_stream, failed_revision, failed_type, at)
-        = ROW (excluded.state, excluded.detail, excluded.position, excluded.events_per_second,
-        excluded.last_error, excluded.last_error_at, excluded.failed_position, excluded.failed_stream,
-        excluded.failed_revision, excluded.failed_type, excluded.at)`,
-    values: [
-      ...[role, process, state, detail?.slice(0, MAX_TEXT_LENGTH), position, eventsPerSecond],
-      ...[lastError?.message.slice(0, MAX_TEXT_LENGTH), lastError && toInstant(lastError.at)],
-      ...[failedAt?.position, failedAt?.stream, failedAt?.revision, failedAt?.type, toInstant(at)],
-    ],
+        DELETE FROM projection.process_status WHERE at < $4::timestamptz - interval '${MAX_STATUS_AGE}')
+      INSERT INTO projection.process_status (role, process, status, at) VALUES ($1, $2, $3, $4)
+      ON CONFLICT (role, process) DO UPDATE SET status = excluded.status, at = excluded.at`,
+    values: [status.role, status.process, JSON.stringify(status, storeValue), toInstant(at)],
   });
 }
 
-interface ProcessStatusRow extends Omit<ProcessStatus, "lastError" | "failedAt" | "at"> {
-  last_error: string | null;
-  last_error_at: string | null;
-  failed_position: bigint | null;
-  failed_stream: string | null;
-  failed_revision: bigint | null;
-  failed_type: string | null;
-  reported_at: string;
+/** Status with decimal strings instead of log positions and revisions. */
+interface StoredStatus extends Omit<ProcessStatus, "position" | "failedAt" | "at"> {
+  position: string | null;
+  failedAt: (Pick<LogPosition, "stream" | "type"> & { position: string; revision: string }) | null;
 }
 
 /** Returns the newest status first. */
 export async function readProcessStatuses(pool: pg.Pool): Promise<ProcessStatus[]> {
-  const { rows } = await pool.query<ProcessStatusRow>(
-    `SELECT role, process, state, detail, position, events_per_second AS "eventsPerSecond", last_error,
-            rfc3339(last_error_at) AS last_error_at, failed_position, failed_stream, failed_revision, failed_type,
-            rfc3339(at) AS reported_at
-       FROM projection.process_status ORDER BY at DESC`,
+  const { rows } = await pool.query<{ status: StoredStatus; at: string }>(
+    "SELECT status, rfc3339(at) AS at FROM projection.process_status s ORDER BY s.at DESC",
   );
-  return rows.map((row) => {
-    const { role, process, state, detail, position, eventsPerSecond } = row;
+  return rows.map(({ status, at }) => {
+    const { position, failedAt } = status;
     return {
-      role,
-      process,
-      state,
-      detail,
-      position,
-      eventsPerSecond,
-      lastError: toLastError(row),
-      failedAt: toFailedPosition(row),
-      at: Date.parse(row.reported_at),
+      ...status,
+      position: position === null ? null : BigInt(position),
+      failedAt: failedAt && {
+        ...failedAt,
+        position: BigInt(failedAt.position),
+        revision: BigInt(failedAt.revision),
+      },
+      at: Date.parse(at),
     };
   });
-}
-
-function toLastError({ last_error: message, last_error_at: at }: ProcessStatusRow): LastError | null {
-  return message === null || at === null ? null : { message, at: Date.parse(at) };
-}
-
-function toFailedPosition(row: ProcessStatusRow): LogPosition | null {
-  const { failed_position: position, failed_stream: stream, failed_revision: revision } = row;
-  if (position === null || stream === null || revision === null) return null;
-  return { position, stream, revision, type: row.failed_type ?? "" };
 }

@@ -1,7 +1,15 @@
-import type { LogPosition } from "../../shared/eventstore/subscription.ts";
+import { describeLogPosition, type LogPosition } from "../../shared/eventstore/subscription.ts";
+import { waitUnlessAborted } from "../../shared/runtime/abort.ts";
+import { pause } from "../../shared/runtime/backoff.ts";
+import { ItemError, StopError } from "../../shared/runtime/failures.ts";
 import { getSafeMessage, type Logger } from "../../shared/runtime/logger.ts";
-import { DIFFERENT_LOG, DifferentLogError, type LogAndDatabase } from "../checkpoints/same-log.ts";
-import type { OTHER_RELEASE } from "./failure.ts";
+import {
+  DIFFERENT_LOG,
+  DifferentLogError,
+  findLogDifference,
+  type LogAndDatabase,
+  requireSameLog,
+} from "../checkpoints/same-log.ts";
 
 /** One task of a projection process: update the read models, relay events, or deliver webhooks. */
 export interface Role {
@@ -10,15 +18,15 @@ export interface Role {
   stop(): Promise<void>;
 }
 
-/** Role that reads the event log and can be behind the end of the log. */
-export type LogRole = "projectors" | "relay";
+/** Role with a position in the log, which can be behind the end of the log. */
+export type LogRole = "projectors" | "relay" | "webhooks";
 
 export interface RoleDeps extends LogAndDatabase {
   databaseUrl: string;
   logger: Logger;
 }
 
-/** Public description of a role's state. It never contains event data or error messages. */
+/** Public description of a role's state. The description never contains event data or error messages. */
 export type Detail =
   | "catching up"
   | "another process leads"
@@ -37,13 +45,6 @@ export interface LastError {
   at: number;
 }
 
-export interface JetStreamBacklog {
-  /** Not yet received by a dispatcher. */
-  pendingCount: number;
-  /** Received by a dispatcher. */
-  unacknowledgedCount: number;
-}
-
 export interface RoleStatus {
   /** `standby`: another process leads. `failed`: stopped until an operator removes the cause. */
   state: "starting" | "running" | "standby" | "failed";
@@ -58,8 +59,6 @@ export interface RoleStatus {
   position?: bigint | undefined;
   /** Since the process started. */
   eventCount?: number | undefined;
-  /** Present only while this process relays events. */
-  backlog?: JetStreamBacklog | undefined;
   /** Kept even if the role has recovered. */
   lastError?: LastError | undefined;
   failedAt?: LogPosition | undefined;
@@ -84,4 +83,64 @@ export function toFailedStatus(statusBefore: RoleStatus, error: unknown, failedA
 
 export function toLastError(error: unknown): LastError {
   return { message: error instanceof Error ? getSafeMessage(error) : String(error), at: Date.now() };
+}
+
+/** The process no longer leads: another process moved the checkpoint, or the tables were replaced. */
+export class LeadershipLostError extends StopError {
+  override readonly name = "LeadershipLostError";
+}
+
+/** Reason in health reports and errors if another release built the read models. */
+export const OTHER_RELEASE = "the read models belong to another release";
+
+/** Failure that only an operator can resolve, in most cases an event that a projector cannot process. */
+export class ProjectionError extends ItemError {
+  override readonly name = "ProjectionError";
+  /** Undefined if no event is the cause. */
+  readonly failedEventPosition: LogPosition | undefined;
+  /** The message without the position of the event. */
+  readonly reason: string;
+
+  constructor(reason: string, failedEventPosition: LogPosition | undefined, cause: unknown) {
+    super(failedEventPosition ? `${describeLogPosition(failedEventPosition)}: ${reason}` : reason, { cause });
+    this.reason = reason;
+    if (!failedEventPosition) return;
+    // The caller may pass a whole event. Only these fields are kept, because event data must not appear in logs and
+    // statuses.
+    const { position, stream, revision, type } = failedEventPosition;
+    this.failedEventPosition = { position, stream, revision, type };
+  }
+}
+
+interface RecoveryOptions extends RoleDeps {
+  signal: AbortSignal;
+  role: LogRole;
+  run(): Promise<void>;
+  /** @returns function that checks whether the role can run again; undefined if it can when the log matches the database */
+  onFailure(error: unknown): (() => Promise<boolean>) | undefined;
+}
+
+const CHECK_INTERVAL_MS = 1_000;
+
+/** Runs a role until the signal aborts. After a failure, waits until the role can run again. */
+export async function runWithRecovery({ run, onFailure, role, signal, ...deps }: RecoveryOptions): Promise<void> {
+  const { logger } = deps;
+  const hasSameLog = async () => (await findLogDifference(requireSameLog(deps))) === undefined;
+  while (!signal.aborted) {
+    try {
+      await run();
+    } catch (error) {
+      if (signal.aborted) return;
+      const canContinue = onFailure(error) ?? hasSameLog;
+      logger.fatal({ error }, `${role} stopped`);
+      do {
+        await pause(CHECK_INTERVAL_MS, signal);
+      } while (!signal.aborted && !(await waitUnlessAborted(canContinue(), signal).catch(logFailure)));
+      if (!signal.aborted) logger.info(`${role} retries`);
+    }
+  }
+
+  function logFailure(error: unknown): void {
+    logger.warn({ error }, "Cannot check whether the role can run again.");
+  }
 }

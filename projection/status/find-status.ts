@@ -3,16 +3,18 @@ import type pg from "pg";
 import { readLogEnd } from "../../shared/eventstore/read-log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { isFilled, readCheckpoint } from "../checkpoints/checkpoint.ts";
-import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { findLogDifference, type LogAndDatabase, requireSameLog } from "../checkpoints/same-log.ts";
+import { readWebhookCheckpoint } from "../checkpoints/webhook-checkpoints.ts";
 import { computeFingerprint } from "../engine/ddl.ts";
 import { listOtherReadModels } from "../engine/prune.ts";
 import type { AnyReadModel } from "../engine/read-model.ts";
-import { type QuarantineDecision, readQuarantineDecisions } from "../quarantine/decisions.ts";
-import { readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
+import {
+  type QuarantineDecision,
+  readQuarantineDecisions,
+  readQuarantinedStreams,
+} from "../quarantine/quarantined-streams.ts";
 import { type ProcessStatus, readProcessStatuses } from "../roles/process-status.ts";
 import type { LogRole } from "../roles/role.ts";
-import { type BlockingSession, findBlockingSessions } from "./blocking-sessions.ts";
 import { type Lag, LagMeter } from "./lag.ts";
 import { countDeliveries, type DeliveryCounts } from "./measure-deliveries.ts";
 
@@ -24,7 +26,7 @@ export interface Status {
   isFilled: boolean;
   otherReadModels: string[];
   followers: FollowerStatus[];
-  webhooks: RoleProcesses & DeliveryCounts;
+  webhooks: FollowerStatus & DeliveryCounts & EventsAside;
   /** Empty if another release built the read models. */
   readModels: { table: string; rows: number; exact: boolean }[];
   quarantined: QuarantinedStatus[];
@@ -41,11 +43,18 @@ export interface FollowerStatus extends RoleProcesses {
   lag: Lag | null;
 }
 
+/** Public events that were set aside, because they could not be processed. */
+export interface EventsAside {
+  eventsAside: number;
+  /** Error of one of them; null if there are none. */
+  asideCause: string | null;
+}
+
 export interface RoleProcesses {
   /**
-   * Status of the most relevant process of the role. In order of relevance, a process is running, starting, failed or
-   * on standby. If no process is alive, this is the status of the process that reported last. Undefined if no process
-   * ever reported.
+   * Status of the role's most relevant process. In order of relevance, a process is running, starting, failed or on
+   * standby. If no process is alive, this is the status of the process that reported last. Undefined if no process ever
+   * reported.
    */
   process: ProcessStatus | undefined;
   /** True if a process of the role has reported recently, see `ALIVE_TIMEOUT_MS`. */
@@ -57,13 +66,13 @@ export interface RoleProcesses {
 export interface QuarantinedStatus
   extends Omit<QuarantineDecision, "reason" | "actor">,
     Partial<Pick<QuarantineDecision, "reason" | "actor">> {
-  /** Number of events of the stream that the read models lack, or about which partners got no webhooks. */
+  /** Number of the stream's events that the read models lack. */
   events: bigint;
   /**
    * `quarantined`: the read models skip the stream. `taken`: an operator quarantined the stream, but the read models
-   * lack no events. `unsent`: the relay could not create the messages of events.
+   * lack no events.
    */
-  state: "quarantined" | "taken" | "unsent";
+  state: "quarantined" | "taken";
 }
 
 /** A process that has not reported for this time counts as dead. Processes report every two seconds. */
@@ -80,21 +89,29 @@ export async function findStatus(
   const statuses = await readProcessStatuses(pool);
   const logEnd = await readLogEnd(client);
   const checkpoint = await readCheckpoint(pool, READ_MODEL_SCHEMA);
-  const positionsByRole = { projectors: checkpoint.position, relay: (await readRelayCheckpoint(pool)).position };
+  const positionsByRole = {
+    projectors: checkpoint.position,
+    relay: (await readWebhookCheckpoint(pool, "messages")).position,
+    webhooks: (await readWebhookCheckpoint(pool, "deliveries")).position,
+  };
   const differentLog = (await findLogDifference(requireSameLog({ client, pool })))?.message ?? null;
-  const followers: FollowerStatus[] = [];
-  for (const role of ["projectors", "relay"] as const) {
+  const findFollower = async <Role extends LogRole>(role: Role) => {
     const position = positionsByRole[role];
-    const lag = differentLog === null ? await new LagMeter(client, role).measure(position, logEnd, now) : null;
-    followers.push({ role, position, lag, ...findProcesses(role, statuses, now) });
-  }
-  const webhooks = { ...findProcesses("webhooks", statuses, now), ...(await countDeliveries(pool, now)) };
+    const lag = differentLog === null ? await new LagMeter(client).measure(position, logEnd, now) : null;
+    return { role, position, lag, ...findProcesses(role, statuses, now) };
+  };
+  const followers = [await findFollower("projectors"), await findFollower("relay")];
+  const webhooks = {
+    ...(await findFollower("webhooks")),
+    ...(await countDeliveries(pool, now)),
+    ...(await findEventsAside(pool)),
+  };
   const isOwnRelease = checkpoint.fingerprint === computeFingerprint(models);
   const readModels: Status["readModels"] = [];
   for (const { table } of isOwnRelease ? models : []) {
     readModels.push({ table, ...(await countRows(pool, table)) });
   }
-  const quarantined = await listQuarantinedStreams(client, pool, positionsByRole.projectors);
+  const quarantined = await listQuarantinedStreams(client, pool);
   const releases = {
     isFilled: await isFilled(pool, READ_MODEL_SCHEMA),
     otherReadModels: await listOtherReadModels(pool),
@@ -104,7 +121,7 @@ export async function findStatus(
   return { differentLog, isOwnRelease, ...releases, followers, webhooks, readModels, quarantined, ...rest };
 }
 
-function findProcesses(role: LogRole | "webhooks", statuses: readonly ProcessStatus[], now: number): RoleProcesses {
+function findProcesses(role: LogRole, statuses: readonly ProcessStatus[], now: number): RoleProcesses {
   const roleStatuses = statuses.filter((status) => status.role === role);
   const aliveStatuses = roleStatuses.filter(({ at, state }) => now - at < ALIVE_TIMEOUT_MS && state !== "stopped");
   const findAlive = (state: ProcessStatus["state"]) => aliveStatuses.filter((status) => status.state === state);
@@ -135,12 +152,10 @@ async function countRows(pool: pg.Pool, table: string): Promise<{ rows: number; 
   return { rows: Math.max(MAX_COUNTED_ROWS, Number(estimated ?? 0n)), exact: false };
 }
 
-async function listQuarantinedStreams(
-  client: EventStoreDBClient,
-  pool: pg.Pool,
-  position: bigint,
-): Promise<QuarantinedStatus[]> {
+/** Lists the streams that operators or the projectors have quarantined. */
+export async function listQuarantinedStreams(client: EventStoreDBClient, pool: pg.Pool): Promise<QuarantinedStatus[]> {
   const { streams } = await readQuarantineDecisions(client);
+  const { position } = await readCheckpoint(pool, READ_MODEL_SCHEMA);
   const quarantinedStreams = await readQuarantinedStreams(pool, READ_MODEL_SCHEMA);
   const decidedStatuses = [...streams.values()].map((stream): QuarantinedStatus => {
     const events = quarantinedStreams.get(stream.stream)?.events ?? 0n;
@@ -149,16 +164,43 @@ async function listQuarantinedStreams(
   const automaticStatuses = [...quarantinedStreams]
     .filter(([stream]) => !streams.has(stream))
     .map(([stream, { clinicId: _, ...values }]): QuarantinedStatus => ({ stream, ...values, state: "quarantined" }));
-  return [...decidedStatuses, ...automaticStatuses, ...(await listUnsentStreams(pool))];
+  return [...decidedStatuses, ...automaticStatuses];
 }
 
-const MAX_UNSENT_STREAMS = 100;
-
-async function listUnsentStreams(pool: pg.Pool): Promise<QuarantinedStatus[]> {
-  const { rows } = await pool.query<Omit<QuarantinedStatus, "state">>(
-    `SELECT DISTINCT ON (stream) stream, revision, position, event_type AS "eventType", cause, rfc3339(since) AS since,
-            count(*) OVER (PARTITION BY stream) AS events
-       FROM webhooks.quarantined_event ORDER BY stream, position LIMIT ${MAX_UNSENT_STREAMS}`,
+async function findEventsAside(pool: pg.Pool): Promise<EventsAside> {
+  const { rows } = await pool.query<EventsAside>(
+    `SELECT count(*)::integer AS "eventsAside", min(cause) AS "asideCause"
+       FROM webhooks.late_event WHERE cause IS NOT NULL`,
   );
-  return rows.map((row) => ({ ...row, state: "unsent" }));
+  return rows[0] ?? { eventsAside: 0, asideCause: null };
 }
+
+/** A session of Postgres that holds a lock for which the projection service waits. */
+interface BlockingSession {
+  pid: number;
+  user: string;
+  application: string;
+  /** Time for which the service's statement has waited. */
+  seconds: number;
+}
+
+/** Finds the sessions that have blocked a statement of this role for more than a second, for example a human's `psql`. */
+export async function findBlockingSessions(pool: pg.Pool): Promise<BlockingSession[]> {
+  const { rows } = await pool.query<BlockingSession>(FIND_STATEMENT);
+  return rows;
+}
+
+/** Postgres hides when the transaction of another role began, so the time is that of the waiting statement. */
+const FIND_STATEMENT = {
+  name: "blocking sessions",
+  text: `
+    SELECT b.pid, b.usename::text AS "user", b.application_name AS application,
+           max(extract(epoch FROM clock_timestamp() - w.query_start))::float8 AS seconds
+      FROM pg_stat_activity w
+      CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) blocking (pid)
+      JOIN pg_stat_activity b ON b.pid = blocking.pid
+     WHERE w.usename = current_user AND w.wait_event_type = 'Lock'
+       AND w.query_start < clock_timestamp() - interval '1 second' AND b.usename IS NOT NULL
+     GROUP BY b.pid, b.usename, b.application_name
+     ORDER BY b.pid`,
+};

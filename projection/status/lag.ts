@@ -1,9 +1,8 @@
 import { type EventStoreDBClient, START } from "@eventstore/db-client";
+import { formatCount } from "../../shared/command-line/format-count.ts";
 import { isCatalogStream } from "../../shared/domain/events/catalog.ts";
 import { REQUEST_TIMEOUT_MS } from "../../shared/eventstore/log.ts";
 import { BEFORE_FIRST_EVENT, readWithin } from "../../shared/eventstore/read-log.ts";
-import { relayedCategories } from "../relay/to-message.ts";
-import type { LogRole } from "../roles/role.ts";
 
 export interface Lag {
   events: number;
@@ -13,32 +12,27 @@ export interface Lag {
   seconds: number;
 }
 
+/** Describes a lag, such as "about 3000 events and 2 s behind". Returns undefined if there is none. */
+export function formatLag({ events, exact, seconds }: Lag): string | undefined {
+  if (events === 0) return undefined;
+  return `${exact ? "" : "about "}${formatCount(events, "event")} and ${Math.round(seconds)} s behind`;
+}
+
 /** Events of a page. Events are counted exactly within one page, so that measuring stays cheap at any lag. */
 const PAGE_SIZE = 1_000;
 
-const STREAM_FILTERS: Record<LogRole, (stream: string) => boolean> = {
-  projectors: isCatalogStream,
-  relay: (stream) => relayedCategories.some(({ name }) => stream.startsWith(`${name}-`)),
-};
-
-export function isLogRole(role: string): role is LogRole {
-  return Object.hasOwn(STREAM_FILTERS, role);
-}
-
 /**
- * Measures how far a role is behind the end of the log. Most events of the log may not concern the role. The meter
- * remembers where the role's first unprocessed event is, so that repeated measurements read only new events.
+ * Measures how far a role is behind the end of the log. The meter remembers where the role's first unprocessed event is,
+ * so that repeated measurements read only new events.
  */
 export class LagMeter {
   readonly #client: EventStoreDBClient;
-  readonly #role: LogRole;
   #position = BEFORE_FIRST_EVENT;
   /** No event between the role's position and this position concerns the role. */
   #searchedTo = BEFORE_FIRST_EVENT;
 
-  constructor(client: EventStoreDBClient, role: LogRole) {
+  constructor(client: EventStoreDBClient) {
     this.#client = client;
-    this.#role = role;
   }
 
   /**
@@ -51,6 +45,7 @@ export class LagMeter {
    * @throws the client's error if the log is unavailable or cannot be read in time
    */
   async measure(position: bigint, logEnd: bigint, now: number): Promise<Lag> {
+    if (position >= logEnd) return { events: 0, exact: true, seconds: 0 };
     if (position < this.#position || position > this.#searchedTo) this.#searchedTo = position;
     this.#position = position;
     const deadline = performance.now() + REQUEST_TIMEOUT_MS;
@@ -81,7 +76,7 @@ export class LagMeter {
       readCount += 1;
       if (!event || event.position.commit <= position) continue;
       lastPosition = event.position.commit;
-      if (STREAM_FILTERS[this.#role](event.streamId)) events.push({ createdAt: event.created.getTime() });
+      if (isCatalogStream(event.streamId)) events.push({ createdAt: event.created.getTime() });
     }
     return { events, readCount, lastPosition };
   }

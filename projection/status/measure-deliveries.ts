@@ -4,8 +4,7 @@ import {
   buildActiveEndpointSql,
   buildPendingEndpointsSql,
   IS_DUE_SQL,
-  LANE_CONDITIONS,
-  type Lane,
+  PENDING_CONDITIONS,
 } from "../webhooks/schedule/due.ts";
 
 /**
@@ -20,7 +19,7 @@ export interface DeliveryCounts {
   pending: number;
   /** Pending deliveries whose next attempt is due. */
   due: number;
-  /** Deliveries that failed after the last retry and were not replayed. They are deleted after 30 days. */
+  /** Deliveries that failed after the last retry and were not replayed. Such deliveries are deleted after 30 days. */
   failed: number;
 }
 
@@ -32,10 +31,10 @@ interface CountRow {
   last_failed: string | null;
 }
 
-/** Counts the deliveries with the lowest ids. Each id is part of the hash of an event id and an endpoint id. */
+/** Counts the deliveries with the lowest ids. Each id is derived from an event id and an endpoint id by a hash. */
 const COUNT_DELIVERIES_SQL = `
   WITH pending AS (
-    SELECT delivery_id, ${IS_DUE_SQL} AND NOT is_held AS is_due FROM webhooks.pending_delivery
+    SELECT delivery_id, ${IS_DUE_SQL} AND NOT is_blocked AS is_due FROM webhooks.pending_delivery
      ORDER BY delivery_id LIMIT ${MAX_COUNTED_DELIVERIES}
   ),
   failed AS (
@@ -82,18 +81,16 @@ interface DeliveryDelays {
   failing: number;
 }
 
-const buildOldestDueSql = (lane: Lane) => `
-  SELECT x.endpoint_id, d.next_attempt_at
-    FROM ${lane}_endpoints x
-   CROSS JOIN LATERAL (
-     SELECT next_attempt_at FROM webhooks.pending_delivery
-      WHERE endpoint_id = x.endpoint_id AND ${LANE_CONDITIONS[lane]} AND ${IS_DUE_SQL}
-      ORDER BY next_attempt_at LIMIT 1) d`;
-
 const MEASURE_DELAYS_SQL = `
-  WITH RECURSIVE ${buildPendingEndpointsSql("first_endpoints", LANE_CONDITIONS.first)},
-  ${buildPendingEndpointsSql("retry_endpoints", LANE_CONDITIONS.retry)},
-  oldest AS MATERIALIZED (${buildOldestDueSql("first")} UNION ALL ${buildOldestDueSql("retry")})
+  WITH RECURSIVE ${buildPendingEndpointsSql("endpoints", PENDING_CONDITIONS.released)},
+  oldest AS MATERIALIZED (
+    SELECT x.endpoint_id, d.next_attempt_at
+      FROM endpoints x
+     CROSS JOIN LATERAL (
+       SELECT next_attempt_at FROM webhooks.pending_delivery
+        WHERE endpoint_id = x.endpoint_id AND ${PENDING_CONDITIONS.released} AND ${IS_DUE_SQL}
+        ORDER BY next_attempt_at LIMIT 1) d
+  )
   SELECT EXISTS (SELECT FROM webhooks.failing_endpoint f WHERE f.endpoint_id = oldest.endpoint_id) AS failing,
          extract(epoch FROM $1 - min(oldest.next_attempt_at))::float8 AS seconds
     FROM oldest

@@ -59,11 +59,6 @@ export function createMetrics(pools: readonly pg.Pool[] = []) {
       "Time at which the certificate of a server expires: EventStoreDB, Postgres or NATS. Seconds since 1970; 0 without TLS.",
       "server",
     ),
-    backlog: createGauge(
-      "jetstream_backlog_messages",
-      "Messages that the dispatchers have not acknowledged, by state: pending or unacknowledged (received). Reported by the relay's leader.",
-      "state",
-    ),
     deliveries: createGauge(
       "webhook_deliveries",
       "Number of deliveries by state: pending, due (included in pending) and failed. Numbers above 5000 are estimates.",
@@ -93,10 +88,6 @@ export function createMetrics(pools: readonly pg.Pool[] = []) {
       "webhook_closed_deliveries_total",
       "Pending deliveries that this process closed without sending them, by status: skipped or cancelled.",
       "status",
-    ),
-    discardedEvents: createCounter(
-      "webhook_discarded_events_total",
-      "Events about deliveries and endpoints that this process discarded, because their stream was deleted.",
     ),
   };
   for (const outcome of ["delivered", "pending", "failed"]) metrics.attempts.inc({ outcome }, 0);

@@ -1,20 +1,16 @@
 import { hostname } from "node:os";
-import { formatCount } from "../../shared/command-line/format-count.ts";
 import { readLogEnd } from "../../shared/eventstore/read-log.ts";
 import { describeLogPosition, type LogPosition } from "../../shared/eventstore/subscription.ts";
 import type { Readiness } from "../../shared/http/health.ts";
-import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { STANDBY_DETAIL } from "../../shared/postgres/leadership.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { settlesWithin } from "../../shared/runtime/timeout.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
-import { readQuarantineDecisions } from "../quarantine/decisions.ts";
-import { readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
-import { STANDBY_DETAIL } from "../roles/leadership.ts";
 import { type ProcessStatus, writeProcessStatus } from "../roles/process-status.ts";
 import type { Detail, Role, RoleStatus } from "../roles/role.ts";
-import { findBlockingSessions } from "./blocking-sessions.ts";
-import { isLogRole, type Lag, LagMeter } from "./lag.ts";
+import { findBlockingSessions, listQuarantinedStreams } from "./find-status.ts";
+import { formatLag, type Lag, LagMeter } from "./lag.ts";
 import { countDeliveries, measureDeliveryDelays } from "./measure-deliveries.ts";
 import type { Metrics } from "./metrics.ts";
 
@@ -47,9 +43,7 @@ export function startReporter(options: ReporterOptions): Reporter {
   const controller = new AbortController();
   const { signal } = controller;
   const lagsByRole = new Map<string, Lag>();
-  const lagMeters = new Map<string, LagMeter>(
-    roles.flatMap(({ name }) => (isLogRole(name) ? [[name, new LagMeter(options.client, name)]] : [])),
-  );
+  const lagMeters = new Map<string, LagMeter>(roles.map(({ name }) => [name, new LagMeter(options.client)]));
   const measureRate = createRateMeter(metrics);
   const failingSteps = new Set<string>();
   const runOrLogError = async (step: string, run: () => Promise<void>) => {
@@ -74,7 +68,13 @@ export function startReporter(options: ReporterOptions): Reporter {
   };
   const measureLag = async ({ name, getStatus }: Role, meter: LagMeter) => {
     const { position } = getStatus();
-    if (position === undefined) return;
+    if (position === undefined) {
+      // Only the leader has a position. The lag from an earlier lead must not stay.
+      lagsByRole.delete(name);
+      metrics.lagEvents.remove({ role: name });
+      metrics.lagSeconds.remove({ role: name });
+      return;
+    }
     const lag = await meter.measure(position, await readLogEnd(options.client), clock());
     lagsByRole.set(name, lag);
     metrics.lagEvents.set({ role: name }, lag.events);
@@ -85,11 +85,8 @@ export function startReporter(options: ReporterOptions): Reporter {
       const meter = lagMeters.get(role.name);
       if (meter) await runOrLogError(`lag of ${role.name}`, () => measureLag(role, meter));
     }
-    await runOrLogError("quarantine", () => measureQuarantine(options));
-    await runOrLogError("blocking sessions", () => measureBlockingSessions(options));
-    await runOrLogError("daily tasks", () => measureTasks(options));
-    await runOrLogError("numbers of deliveries", () => measureDeliveries(options, clock()));
-    await runOrLogError("delays of deliveries", () => measureDelays(options, clock()));
+    for (const [step, measure] of Object.entries(MEASUREMENTS))
+      await runOrLogError(step, () => measure(options, clock()));
   };
   const reportPromise = (async () => {
     while (!signal.aborted) {
@@ -125,23 +122,30 @@ function createRateMeter(metrics: Metrics) {
 
 type MetricsDeps = Pick<ReporterOptions, "pool" | "metrics">;
 
-async function measureQuarantine({ client, pool, metrics }: ReporterOptions): Promise<void> {
-  const { streams } = await readQuarantineDecisions(client);
-  const quarantinedStreams = await readQuarantinedStreams(pool, READ_MODEL_SCHEMA);
-  const unsentEvents = await pool.query<{ stream: string }>("SELECT DISTINCT stream FROM webhooks.quarantined_event");
-  const unsentStreams = unsentEvents.rows.map(({ stream }) => stream);
-  metrics.quarantinedStreams.set(new Set([...streams.keys(), ...quarantinedStreams.keys(), ...unsentStreams]).size);
-  const skippedCount = [...quarantinedStreams.values()].reduce((sum, { events }) => sum + events, 0n);
-  metrics.quarantinedEvents.set(Number(skippedCount));
-}
-
-async function measureBlockingSessions({ pool, metrics }: MetricsDeps): Promise<void> {
-  const sessions = await findBlockingSessions(pool);
-  metrics.blockingSessions.reset();
-  // Prometheus equates an empty label with an absent one. Without this sample, nobody could tell none from not measured.
-  metrics.blockingSessions.set({ user: "" }, 0);
-  for (const { user } of sessions) metrics.blockingSessions.inc({ user });
-}
+/** Measurements of the whole service, each with the time in milliseconds since 1970. */
+const MEASUREMENTS: Record<string, (options: ReporterOptions, now: number) => Promise<void>> = {
+  async quarantine({ client, pool, metrics }) {
+    const quarantined = await listQuarantinedStreams(client, pool);
+    metrics.quarantinedStreams.set(quarantined.length);
+    metrics.quarantinedEvents.set(Number(quarantined.reduce((sum, { events }) => sum + events, 0n)));
+  },
+  async "blocking sessions"({ pool, metrics }) {
+    const sessions = await findBlockingSessions(pool);
+    metrics.blockingSessions.reset();
+    // Prometheus equates an empty label with an absent one. Without this sample, nobody could tell none from not measured.
+    metrics.blockingSessions.set({ user: "" }, 0);
+    for (const { user } of sessions) metrics.blockingSessions.inc({ user });
+  },
+  "daily tasks": measureTasks,
+  async "numbers of deliveries"({ pool, metrics }, now) {
+    for (const [state, count] of Object.entries(await countDeliveries(pool, now)))
+      metrics.deliveries.set({ state }, count);
+  },
+  async "delays of deliveries"({ pool, metrics }, now) {
+    for (const [endpoints, seconds] of Object.entries(await measureDeliveryDelays(pool, now)))
+      metrics.oldestDueDelivery.set({ endpoints }, seconds);
+  },
+};
 
 export async function measureTasks({ pool, metrics }: MetricsDeps): Promise<void> {
   const { rows } = await pool.query<{ task: string; seconds: number }>(MEASURE_TASKS_STATEMENT);
@@ -149,16 +153,6 @@ export async function measureTasks({ pool, metrics }: MetricsDeps): Promise<void
     if (task === "archive") metrics.walArchived.set(seconds);
     else metrics.taskSuccess.set({ task }, seconds);
   }
-}
-
-async function measureDeliveries({ pool, metrics }: MetricsDeps, now: number): Promise<void> {
-  const deliveryCounts = await countDeliveries(pool, now);
-  for (const [state, count] of Object.entries(deliveryCounts)) metrics.deliveries.set({ state }, count);
-}
-
-async function measureDelays({ pool, metrics }: MetricsDeps, now: number): Promise<void> {
-  const delays = await measureDeliveryDelays(pool, now);
-  for (const [endpoints, seconds] of Object.entries(delays)) metrics.oldestDueDelivery.set({ endpoints }, seconds);
 }
 
 /** Without a time limit for WAL segments, a segment can wait for hours. In this case, only a failed attempt counts. */
@@ -175,17 +169,11 @@ const MEASURE_TASKS_STATEMENT = {
 };
 
 function setRoleGauges(metrics: Metrics, role: string, status: RoleStatus): void {
-  const { state, detail, isLeader, position, backlog } = status;
+  const { state, detail, isLeader, position } = status;
   if (position !== undefined) metrics.position.set({ role }, Number(position));
   if (isLeader !== undefined) metrics.leader.set({ role }, isLeader ? 1 : 0);
   metrics.waits.set({ role }, detail?.startsWith("waits") ? 1 : 0);
   metrics.failed.set({ role }, state === "failed" ? 1 : 0);
-  if (role !== "relay") return;
-  // Only the process that relays events knows the backlog.
-  metrics.backlog.reset();
-  if (!backlog) return;
-  metrics.backlog.set({ state: "pending" }, backlog.pendingCount);
-  metrics.backlog.set({ state: "unacknowledged" }, backlog.unacknowledgedCount);
 }
 
 function toProcessStatus(
@@ -224,16 +212,11 @@ function describeProblem(role: Role, reporter: Reporter): string | null {
   const { state, detail, failedAt } = role.getStatus();
   if (detail === STANDBY_DETAIL || (state === "running" && detail === null)) return null;
   const reason = state === "failed" ? describeStop(failedAt, detail) : (detail ?? state);
-  return `${reason}${describeLag(role.name, reporter)}`;
+  const lag = reporter.getLag(role.name);
+  return [reason, (lag && formatLag(lag)) ?? []].flat().join("; ");
 }
 
 function describeStop(failedAt: LogPosition | undefined, detail: Detail | null): string {
   if (failedAt) return `stopped at ${describeLogPosition(failedAt)}, ${failedAt.type}`;
   return detail ? `stopped: ${detail}` : "stopped";
-}
-
-function describeLag(role: string, reporter: Reporter): string {
-  const { events, exact, seconds } = reporter.getLag(role) ?? { events: 0, exact: true, seconds: 0 };
-  if (events === 0) return "";
-  return `; ${exact ? "" : "about "}${formatCount(events, "event")} and ${Math.round(seconds)} s behind`;
 }

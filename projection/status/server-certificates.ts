@@ -9,7 +9,9 @@ import type { Metrics } from "./metrics.ts";
 
 type ServerConfig = Config<"EVENTSTORE_URL" | "DATABASE_URL" | "NATS_URL">;
 
-/** What happens before the TLS handshake: the request of the client, and the response of a server that offers TLS. */
+/**
+ * Messages before the TLS handshake, by protocol: the client's request, and the response of a server that offers TLS.
+ */
 const protocols = {
   eventstore: { defaultPort: 2113, request: undefined, response: undefined },
   postgres: { defaultPort: 5432, request: Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]), response: /^S/ },

@@ -1,12 +1,12 @@
-import type pg from "pg";
-import { type Notifier, pause } from "../../shared/runtime/backoff.ts";
+import { type Environment, environment as environments } from "../../shared/domain/events/fields.ts";
+import { createNotifier, type Notifier, pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
-import type { InsertedClaim } from "./match/match-event.ts";
+import { repeat } from "../../shared/runtime/work.ts";
+import type { RevocationWatch } from "./match/revocations.ts";
 import { type OutcomeWriterOptions, runOutcomeWriter } from "./record/outcome-writer.ts";
 import { releaseLeases } from "./record/outcomes.ts";
-import { retryForever } from "./record/retry-forever.ts";
-import { type DueEndpoint, type DueEndpoints, findDueEndpoints } from "./schedule/due.ts";
-import { MAX_RESERVED_DELIVERIES, type Slot, type SlotGrant, Slots } from "./schedule/slots.ts";
+import { findDueEndpoints } from "./schedule/due.ts";
+import { type DueEndpoint, type Grant, MAX_CLAIMED, Schedule } from "./schedule/schedule.ts";
 import type { FinishedAttempt } from "./send/attempt-delivery.ts";
 import { type AttemptOptions, attemptDelivery } from "./send/attempt-delivery.ts";
 import { type ClaimedDelivery, claimDueDeliveries } from "./send/claim.ts";
@@ -16,9 +16,9 @@ import type { WebhooksSession } from "./session.ts";
 
 interface SenderOptions extends AttemptOptions, OutcomeWriterOptions {
   scheduleSeconds: readonly number[];
-  dueEndpoints: DueEndpoints;
   searchNotifier: Notifier;
   session: WebhooksSession;
+  revocations: RevocationWatch;
   /** Returns a random number from 0 inclusive to 1 exclusive. */
   random(): number;
 }
@@ -26,7 +26,7 @@ interface SenderOptions extends AttemptOptions, OutcomeWriterOptions {
 /** Pause between two searches for due deliveries. A retry can be late by about twice this time. */
 const SEARCH_INTERVAL_MS = 200;
 
-/** Pause between two searches while no delivery is pending. Another process may add one and stop. */
+/** Pause between two searches while no delivery is pending. Another process may add a delivery and then stop. */
 const IDLE_SEARCH_INTERVAL_MS = 1_000;
 
 /** Minimum pause after a search, as a multiple of the search's duration. Limits the load on the database. */
@@ -35,10 +35,7 @@ const MIN_SEARCH_PAUSE_FACTOR = 9;
 /** Pause between two claims, so that each claim finds several due deliveries. */
 const CLAIM_INTERVAL_MS = 5;
 
-/**
- * Maximum pause between two decisions about slots. New deliveries and recorded outcomes wake the sender earlier. An
- * application that waits only because of its start pace waits for the whole pause.
- */
+/** Maximum pause while deliveries are due. New deliveries and finished attempts wake the sender earlier. */
 const MAX_CLAIM_INTERVAL_MS = 25;
 
 /**
@@ -53,26 +50,27 @@ const FINISH_TIMEOUT_MS = 1_500;
 interface ReservedDelivery {
   delivery: ClaimedDelivery;
   senderId: string;
-  slot: Slot;
   interruptController: AbortController;
   leaseEndsAt: number;
-  /** True if the delivery no longer counts as reserved, because its outcome waits for a locked row. */
-  isWaiting: boolean;
+  /** Present after the attempt, until its outcome is recorded or waits for a locked row. */
+  endCounting?: () => void;
 }
 
 /**
  * Sends due deliveries. Any number of processes can run a sender at the same time. The sender records an attempt before
- * it sends the request, and records the outcome before it claims the same delivery for a retry. Each process has
- * separate slots, so the limits for endpoints, applications and environments apply to each process.
+ * it sends the request, and records the outcome before it claims the same delivery for a retry. The limits for
+ * endpoints, applications and environments apply to each process.
  */
 export class Sender {
   readonly #options: SenderOptions;
-  readonly #slots = new Slots(() => performance.now());
+  readonly #schedules = Object.fromEntries(
+    environments.options.map((environment) => [environment, new Schedule(() => performance.now())]),
+  ) as Record<Environment, Schedule>;
+  readonly #claimNotifier = createNotifier();
   readonly #reservedDeliveries = new Map<string, ReservedDelivery>();
   /** Has room for all reserved deliveries, so that adding an outcome never waits. */
-  readonly #finishedAttempts = new BoundedBuffer<FinishedAttempt>(MAX_RESERVED_DELIVERIES);
+  readonly #finishedAttempts = new BoundedBuffer<FinishedAttempt>(environments.options.length * MAX_CLAIMED);
   readonly #attempts = new Set<Promise<void>>();
-  #isClaiming = false;
   /** As of the last search. */
   #hasPending = true;
   #isStopped = false;
@@ -83,16 +81,21 @@ export class Sender {
 
   /** Runs until the signal aborts. Then finishes or interrupts the current attempts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { logger, health } = this.#options;
-    const context = { logger, health, signal };
+    const { createLoop, searchNotifier } = this.#options;
     const callbacks = {
       onWritten: (outcomes: readonly FinishedAttempt[]) => this.#release(outcomes),
       onWaiting: (outcomes: readonly FinishedAttempt[]) => this.#endCounting(outcomes),
     };
     const writePromise = runOutcomeWriter(this.#options, this.#finishedAttempts, callbacks, signal);
+    const sleepUntilDue = () => {
+      const hasDue = Object.values(this.#schedules).some((schedule) => schedule.hasDue);
+      return this.#claimNotifier.sleep(hasDue ? MAX_CLAIM_INTERVAL_MS : IDLE_SEARCH_INTERVAL_MS, signal);
+    };
+    const sleepUntilSearch = () =>
+      searchNotifier.sleep(this.#hasPending ? SEARCH_INTERVAL_MS : IDLE_SEARCH_INTERVAL_MS, signal);
     await Promise.all([
-      retryForever("claims", context, (markHealthy) => this.#claimUntil(signal, markHealthy)),
-      retryForever("search", context, (markHealthy) => this.#searchUntil(signal, markHealthy)),
+      repeat(createLoop("claims"), () => this.#claimGranted(signal), sleepUntilDue),
+      repeat(createLoop("search"), () => this.#search(signal), sleepUntilSearch),
     ]);
     this.#isStopped = true;
     await this.#finishAttempts();
@@ -101,78 +104,41 @@ export class Sender {
     await this.#releaseInterrupted();
   }
 
-  /**
-   * Claims deliveries in the transaction that has inserted them, so that they wait for one commit instead of two. Does
-   * nothing while other deliveries are due, because the next claim then takes several deliveries at once.
-   *
-   * @param client connection of the transaction
-   */
-  async claimInserted(client: pg.ClientBase, endpoints: readonly DueEndpoint[]): Promise<InsertedClaim | undefined> {
-    const { dueEndpoints, session } = this.#options;
-    const { senderId } = session;
-    if (this.#isStopped || this.#isClaiming || senderId === undefined || !dueEndpoints.isEmpty) return undefined;
-    dueEndpoints.add(endpoints);
-    const grants = this.#slots.grant(dueEndpoints);
-    if (grants.length === 0) return undefined;
-    this.#isClaiming = true;
-    const endClaim = () => {
-      this.#isClaiming = false;
-      dueEndpoints.wake();
-    };
-    try {
-      const startAttempts = await this.#claim(client, grants, senderId);
-      return { startAttempts, end: endClaim };
-    } catch (error) {
-      endClaim();
-      throw error;
-    }
+  /** Adds endpoints with due deliveries, and wakes the sender. */
+  addDue(endpoints: readonly DueEndpoint[]): void {
+    for (const endpoint of endpoints) this.#schedules[endpoint.environment].add(endpoint);
+    if (endpoints.length > 0) this.#claimNotifier.wake();
   }
 
-  async #claimUntil(signal: AbortSignal, markHealthy: () => void): Promise<void> {
-    const { dueEndpoints, session } = this.#options;
-    while (!signal.aborted) {
-      const { senderId } = session;
-      const mayClaim = senderId !== undefined && !this.#isClaiming;
-      const grants = mayClaim ? this.#slots.grant(dueEndpoints) : [];
-      if (!mayClaim || grants.length === 0) {
-        await dueEndpoints.sleep(dueEndpoints.isEmpty ? IDLE_SEARCH_INTERVAL_MS : MAX_CLAIM_INTERVAL_MS, signal);
-        continue;
-      }
-      this.#isClaiming = true;
-      try {
-        const startAttempts = await this.#claim(this.#options.pool, grants, senderId);
-        startAttempts();
-      } finally {
-        this.#isClaiming = false;
-      }
-      markHealthy();
-      await pause(CLAIM_INTERVAL_MS, signal);
-    }
+  /** @returns false if nothing can be claimed now */
+  async #claimGranted(signal: AbortSignal): Promise<boolean> {
+    const { session, revocations } = this.#options;
+    const senderId = revocations.isCurrent ? session.senderId : undefined;
+    if (senderId === undefined) return false;
+    const grants = Object.values(this.#schedules).flatMap((schedule) => schedule.grant());
+    if (grants.length === 0) return false;
+    await this.#claim(grants, senderId);
+    await pause(CLAIM_INTERVAL_MS, signal);
+    return true;
   }
 
-  /** @returns function that starts an attempt for each claimed delivery, without waiting for the outcome */
-  async #claim(db: pg.Pool | pg.ClientBase, grants: readonly SlotGrant[], senderId: string): Promise<() => void> {
-    const { dueEndpoints, clock } = this.#options;
-    const { version } = dueEndpoints;
+  /** Starts an attempt for each claimed delivery, without waiting for the outcome. */
+  async #claim(grants: readonly Grant[], senderId: string): Promise<void> {
+    const { pool, clock } = this.#options;
     const now = clock();
     const leaseMs = calculateLeaseMs(this.#options);
     const excludedIds = this.#listUnleased(senderId, now);
     const lease = { senderId, leaseMs };
-    const { deliveries, endpoints } = await claimDueDeliveries(db, grants, excludedIds, lease, now);
-    for (const { endpoint, isFailing, hasMore, pauseMs } of endpoints) {
-      if (hasMore) dueEndpoints.update(endpoint, { isFailing, notBefore: performance.now() + pauseMs });
-      else dueEndpoints.remove(endpoint, version);
+    const { deliveries, endpoints } = await claimDueDeliveries(pool, grants, excludedIds, lease, now);
+    for (const { endpoint, ...state } of endpoints) this.#schedules[endpoint.environment].recordClaim(endpoint, state);
+    // A lease that starts no attempt ends together with the session.
+    if (this.#isStopped) return;
+    for (const delivery of deliveries) {
+      const attemptPromise = this.#attempt(delivery, { senderId, leaseEndsAt: now + leaseMs }).finally(() =>
+        this.#attempts.delete(attemptPromise),
+      );
+      this.#attempts.add(attemptPromise);
     }
-    return () => {
-      // A lease that starts no attempt ends together with the session.
-      if (this.#isStopped) return;
-      for (const delivery of deliveries) {
-        const attemptPromise = this.#attempt(delivery, { senderId, leaseEndsAt: now + leaseMs }).finally(() =>
-          this.#attempts.delete(attemptPromise),
-        );
-        this.#attempts.add(attemptPromise);
-      }
-    };
   }
 
   /** Lists the reserved deliveries whose lease may have ended: it has expired, or belongs to an earlier session. */
@@ -184,48 +150,39 @@ export class Sender {
 
   async #attempt(delivery: ClaimedDelivery, lease: Pick<ReservedDelivery, "senderId" | "leaseEndsAt">): Promise<void> {
     const interruptController = new AbortController();
-    const slot = this.#slots.reserve(delivery);
-    this.#reservedDeliveries.set(delivery.deliveryId, {
-      delivery,
-      slot,
-      interruptController,
-      ...lease,
-      isWaiting: false,
-    });
+    const endAttempt = this.#schedules[delivery.environment].start(delivery);
+    const reserved: ReservedDelivery = { delivery, interruptController, ...lease };
+    this.#reservedDeliveries.set(delivery.deliveryId, reserved);
     const result = await attemptDelivery(delivery, this.#options, interruptController.signal);
     if (!result) return;
     const { scheduleSeconds, random, clock } = this.#options;
-    const context = { attemptCount: delivery.attempts, scheduleSeconds, now: clock(), random: random() };
+    const context = { attemptCount: delivery.failedAttemptCount + 1, scheduleSeconds, now: clock(), random: random() };
     const verdict = judgeAttempt(result, context);
     // The delivery stays reserved until its outcome is recorded.
-    this.#slots.free(slot, verdict.status === "delivered");
+    reserved.endCounting = endAttempt(verdict.status === "delivered");
+    this.#claimNotifier.wake();
     await this.#finishedAttempts.push({ delivery, result, verdict });
   }
 
   /** Searches for endpoints with deliveries that have become due, or that another process has added or released. */
-  async #searchUntil(signal: AbortSignal, markHealthy: () => void): Promise<void> {
-    const { pool, dueEndpoints, searchNotifier, clock } = this.#options;
-    while (!signal.aborted) {
-      const startedAt = performance.now();
-      const [firstIds, retryIds] = [dueEndpoints.listEndpointIds("first"), dueEndpoints.listEndpointIds("retry")];
-      const known = { first: firstIds, retry: retryIds };
-      const { endpoints, hasPending } = await findDueEndpoints(pool, known, clock());
-      this.#hasPending = hasPending;
-      if (endpoints.length > 0) dueEndpoints.add(endpoints);
-      markHealthy();
-      this.#slots.removeUnused();
-      await pause((performance.now() - startedAt) * MIN_SEARCH_PAUSE_FACTOR, signal);
-      await searchNotifier.sleep(hasPending ? SEARCH_INTERVAL_MS : IDLE_SEARCH_INTERVAL_MS, signal);
-    }
+  async #search(signal: AbortSignal): Promise<void> {
+    const { pool, clock } = this.#options;
+    const schedules = Object.values(this.#schedules);
+    const startedAt = performance.now();
+    const knownIds = schedules.flatMap((schedule) => schedule.listDueIds());
+    const { endpoints, hasPending } = await findDueEndpoints(pool, knownIds, clock());
+    this.#hasPending = hasPending;
+    this.addDue(endpoints);
+    for (const schedule of schedules) schedule.removeUnused();
+    await pause((performance.now() - startedAt) * MIN_SEARCH_PAUSE_FACTOR, signal);
   }
 
   /** Lets other deliveries be claimed instead of those whose outcomes wait for locked rows. */
   #endCounting(outcomes: readonly FinishedAttempt[]): void {
     for (const { delivery } of outcomes) {
       const reserved = this.#reservedDeliveries.get(delivery.deliveryId);
-      if (!reserved || reserved.isWaiting) continue;
-      reserved.isWaiting = true;
-      this.#slots.release(reserved.slot);
+      reserved?.endCounting?.();
+      if (reserved) delete reserved.endCounting;
     }
   }
 
@@ -233,8 +190,8 @@ export class Sender {
   #release(outcomes: readonly FinishedAttempt[]): void {
     this.#endCounting(outcomes);
     for (const { delivery } of outcomes) this.#reservedDeliveries.delete(delivery.deliveryId);
-    const { dueEndpoints, searchNotifier } = this.#options;
-    dueEndpoints.wake();
+    const { searchNotifier } = this.#options;
+    this.#claimNotifier.wake();
     if (!this.#hasPending && outcomes.some(({ verdict }) => verdict.status === "pending")) searchNotifier.wake();
   }
 

@@ -8,11 +8,7 @@ import {
   type LongLivedClientOptions,
   requireOwnSession,
 } from "../../shared/postgres/long-lived-connection.ts";
-import {
-  createPositionListener,
-  createPositionWatch,
-  readPosition,
-} from "../../shared/postgres/read-model-position.ts";
+import { createPositionListener } from "../../shared/postgres/read-model-position.ts";
 
 /** Time without a lock after which a sender counts as gone. Long enough for a new connection after a failover. */
 const MAX_LOCK_GAP_MS = 3_000;
@@ -23,19 +19,22 @@ const MAX_LOCK_GAP_MS = 3_000;
  * lock. After three seconds, another process deletes the sender, which ends the sender's leases.
  */
 export class WebhooksSession {
-  readonly #positionWatch;
   readonly #pool: pg.Pool;
   readonly #onSenderGone: () => void;
+  readonly #onPosition: (position: bigint | undefined) => void;
   /** Times at which this process first found the lock of another sender free. */
   #gapStarts = new Map<string, number>();
   #senderId = randomUUID();
   #isOpen = false;
 
-  /** @param onSenderGone called after the leases of another sender have ended */
-  constructor(pool: pg.Pool, onSenderGone: () => void) {
+  /**
+   * @param callbacks.onSenderGone called after the leases of another sender have ended
+   * @param callbacks.onPosition called with each position of the read models; with undefined while there is no connection
+   */
+  constructor(pool: pg.Pool, callbacks: { onSenderGone(): void; onPosition(position: bigint | undefined): void }) {
     this.#pool = pool;
-    this.#onSenderGone = onSenderGone;
-    this.#positionWatch = createPositionWatch(() => readPosition(pool));
+    this.#onSenderGone = callbacks.onSenderGone;
+    this.#onPosition = callbacks.onPosition;
   }
 
   /** Id for new leases. Undefined while the connection is lost: the process must then claim no delivery. */
@@ -43,14 +42,9 @@ export class WebhooksSession {
     return this.#isOpen ? this.#senderId : undefined;
   }
 
-  /** Waits until the read models reach a position. @returns false if they did not reach it in time */
-  waitForPosition(position: bigint, timeoutMs: number): Promise<boolean> {
-    return this.#positionWatch.wait(position, timeoutMs);
-  }
-
   /** Keeps the session until the signal aborts. */
   run(options: LongLivedClientOptions, signal: AbortSignal): Promise<void> {
-    const listener = createPositionListener(this.#positionWatch.notify);
+    const listener = createPositionListener(this.#onPosition);
     const use: ConnectionUse = {
       prepare: async (connection) => {
         // The lock on the read models requires the same, and ends the service.

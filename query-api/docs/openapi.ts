@@ -48,6 +48,9 @@ export interface Operation {
   parameters: Parameter[];
   requestBody?: { required: boolean; content: Content };
   responses: Record<string, Response>;
+  /** If true, the reference omits the operation. */
+  "x-scalar-ignore"?: boolean;
+  "x-codeSamples"?: { lang: string; label: string; source: string }[];
 }
 
 export interface Parameter {
@@ -108,8 +111,8 @@ export function toSchemaRef(name: string): string {
 }
 
 /**
- * Returns content whose schema is in the document's components. It has one media type, because most client generators
- * do not support alternatives.
+ * Returns content whose schema is in the document's components. The content has one media type, because most client
+ * generators do not support alternatives.
  *
  * @param example example of the body, if one is recorded
  */
@@ -125,7 +128,7 @@ export function toSchemaName(operationId: string, part: "Request" | "Result"): s
   return `${capitalize(operationId)}${part}`;
 }
 
-/** Returns true for the name of a schema of requests. Requests with unknown members are refused. */
+/** Returns true for the name of a request's schema. Requests with unknown members are refused. */
 export function isRequestSchema(name: string): boolean {
   return name.endsWith("Request");
 }

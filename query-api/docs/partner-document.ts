@@ -1,28 +1,23 @@
-import { sandboxResetBody } from "../../shared/partner-api/feed-event.ts";
 import {
   type PartnerOperation,
   type PartnerOperationId,
   partnerOperations,
 } from "../../shared/partner-api/operations.ts";
-import {
-  applicationEndpointDetail,
-  applicationEndpointRecord,
-  partnerAppointment,
-  webhookEndpointDetail,
-  webhookEndpointRecord,
-} from "../../shared/partner-api/records.ts";
+import { publicAppointment, webhookEndpoint, webhookEndpointDetail } from "../../shared/partner-api/records.ts";
+import { eventBodies } from "../../shared/partner-api/webhook-body.ts";
 import type { PartnerWrite } from "../../shared/partner-api/write-declaration.ts";
 import { type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import { timeWindow } from "../http/fields.ts";
 import { partnerPage } from "../partner/cursor.ts";
-import { deliveryRecord } from "../partner/list-webhook-deliveries.ts";
+import { listedDelivery } from "../partner/list-webhook-deliveries.ts";
 import type { PartnerRead } from "../partner/read.ts";
+import { addCurl } from "./curl.ts";
 import { type OpenApiDocument, type PathItem, toComponents, toSchemaName } from "./openapi.ts";
 import { buildPartnerGuides } from "./partner-guides.ts";
 import { describeRead, describeWrite, partnerTags } from "./partner-operation.ts";
 import { describeSecuritySchemes, describeServers } from "./partner-security.ts";
 import { challengeHeader, commonHeaders, errorBody, rateLimitHeaders } from "./responses.ts";
-import { cloudEvents, describeWebhooks, webhookBodies } from "./webhooks.ts";
+import { cloudEvents, describeWebhooks } from "./webhooks.ts";
 
 export interface PartnerDocumentOptions {
   operatorName: string;
@@ -43,6 +38,9 @@ follow RFC 3339. In responses they are in UTC with milliseconds. In requests the
 
 After a 429 or 503, retry with bounded backoff. Wait at least the number of seconds in \`Retry-After\`.`;
 
+/** Variables that the Quickstart sets. */
+const CURL_CONTEXT = { baseUrl: "$API", credentials: "Authorization: Bearer $TOKEN" };
+
 /**
  * Builds the OpenAPI document of the partner API from the declarations that the routers of the query API and the
  * command API use. The document's servers are the base URLs of both environments.
@@ -59,7 +57,7 @@ export function buildPartnerDocument(
     paths[pathTemplate] = {
       ...paths[pathTemplate],
       [method.toLowerCase()]: {
-        ...operation,
+        ...addCurl(operation, method, pathTemplate, CURL_CONTEXT),
         ...(requiresSandbox && { servers: describeServers(origin, ["sandbox"]) }),
       },
     };
@@ -97,19 +95,16 @@ function buildSchemas(reads: readonly PartnerRead[]) {
     ),
   };
   const sharedSchemas = {
-    Appointment: partnerAppointment,
-    WebhookEndpoint: webhookEndpointRecord,
-    WebhookEndpointDetail: webhookEndpointDetail,
-    ApplicationEndpoint: applicationEndpointRecord,
-    ApplicationEndpointDetail: applicationEndpointDetail,
-    WebhookDelivery: deliveryRecord,
-    SandboxResetEvent: sandboxResetBody,
+    Appointment: publicAppointment.schema,
+    WebhookEndpoint: webhookEndpoint.schema,
+    WebhookEndpointDetail: webhookEndpointDetail.schema,
+    WebhookDelivery: listedDelivery.schema,
     Page: partnerPage,
     TimeWindow: timeWindow,
     Error: errorBody,
   };
   return {
     ...toComponents(Object.fromEntries(requestSchemas), "input"),
-    ...toComponents({ ...responseSchemas, ...sharedSchemas, ...webhookBodies, ...cloudEvents }, "output"),
+    ...toComponents({ ...responseSchemas, ...sharedSchemas, ...eventBodies, ...cloudEvents }, "output"),
   };
 }

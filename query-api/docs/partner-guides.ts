@@ -25,10 +25,10 @@ TOKEN=$(curl -s "$API/oauth/token" -u "$CLIENT_ID:$CLIENT_SECRET" \\
 ### 2. Find the clinic, a branch and an animal
 
 \`\`\`sh
-SANDBOX=$(curl -s "$API/sandbox" -H "Authorization: Bearer $TOKEN")
-CLINIC_ID=$(echo "$SANDBOX" | jq -r .sandbox.clinicId)
-BRANCH_ID=$(echo "$SANDBOX" | jq -r '.sandbox.branches[0].id')
-ANIMAL_ID=$(echo "$SANDBOX" | jq -r '.sandbox.animals[0].id')
+SANDBOX=$(curl -s "$API/sandbox" -H "Authorization: Bearer $TOKEN" | jq '.sandbox // error(.error)')
+CLINIC_ID=$(echo "$SANDBOX" | jq -r .clinicId)
+BRANCH_ID=$(echo "$SANDBOX" | jq -r '.branches[0].id')
+ANIMAL_ID=$(echo "$SANDBOX" | jq -r '.animals[0].id')
 \`\`\`
 
 ### 3. Create an appointment
@@ -47,7 +47,8 @@ curl -s "$API/appointments" \\
   -d "$BODY"
 \`\`\`
 
-The curl commands of the operations use the same variables.
+The curl commands of the operations use the same variables. Set the others that a command names, such as \`ENDPOINT_ID\`
+or \`WEBHOOK_URL\`, to the ids and URLs of your own objects.
 
 ## Verify a signature
 
@@ -78,11 +79,10 @@ least twelve months with the headers \`Deprecation\` and \`Sunset\`.
 ${readErrors()}`;
 }
 
-/** Reads the document of the error codes, which becomes a section. */
+/** Section with all error codes. `npm run docs` writes its tables. */
 function readErrors(): string {
-  return readFileSync(path.join(import.meta.dirname, "assets", "partner-errors.md"), "utf8")
-    .replaceAll(/^#/gm, "##")
-    .trim();
+  const text = readFileSync(path.join(import.meta.dirname, "assets", "partner-errors.md"), "utf8");
+  return text.replaceAll(/^#/gm, "##").trim();
 }
 
 const signatureExamples: readonly [language: string, codeName: string, file: string][] = [

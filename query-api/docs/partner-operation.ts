@@ -5,6 +5,7 @@ import {
   type PartnerOperation,
   type PartnerOperationId,
   partnerOperations,
+  sections,
 } from "../../shared/partner-api/operations.ts";
 import type { PartnerWrite } from "../../shared/partner-api/write-declaration.ts";
 import { type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
@@ -31,8 +32,6 @@ import {
   type StatusesByCode,
   toHeaderRefs,
 } from "./responses.ts";
-
-type DeclaredOperation = PartnerOperation & Pick<(typeof partnerOperations)[PartnerOperationId], "path">;
 
 const { operations } = readExamples("partner");
 
@@ -89,7 +88,7 @@ export function describeWrite(operationId: PartnerWriteId, brand: string): Opera
 }
 
 function describeOperation(operationId: PartnerOperationId, description: string) {
-  const { scope, summary, path, requiresSandbox }: DeclaredOperation = partnerOperations[operationId];
+  const { scope, summary, path, requiresSandbox }: PartnerOperation = partnerOperations[operationId];
   return {
     operationId,
     tags: [findSectionName(path)],
@@ -119,29 +118,21 @@ function describePositionHeader(brand: string): Record<string, Header> {
   return { [getPositionHeader(brand)]: { description, required: false, schema: { type: "string" } } };
 }
 
-const pathIdDescriptions: Readonly<Record<string, string>> = {
-  appointmentId: "Id of the appointment.",
-  linkId: "Id of the animal link.",
-  endpointId: "Id of the webhook endpoint.",
-  deliveryId: "Id of the delivery.",
-  replayId: "Id of the replay.",
-};
+/** Describes the id of a path: `endpointId` is the id of the endpoint. */
+const describePathId = (name: string) => `Id of the ${name.replace(/Id$/, "")}.`;
 
-function describeAccessParameters(
-  { path, requiresClinic, acceptsClinic }: PartnerOperation,
-  brand: string,
-): Parameter[] {
+function describeAccessParameters({ path, requiresClinic }: PartnerOperation, brand: string): Parameter[] {
   const schema = { type: "string", format: "uuid" };
   const pathParameters = [...path.matchAll(/:(\w+)/g)].map(([, name = ""]): Parameter => {
-    return { name, in: "path", required: true, description: pathIdDescriptions[name] ?? "Id of the object.", schema };
+    return { name, in: "path", required: true, description: describePathId(name), schema };
   });
-  if (!requiresClinic && !acceptsClinic) return pathParameters;
+  if (!requiresClinic) return pathParameters;
   const clinicText = "Id of the clinic. The clinic must have approved the application.";
   const branchText = "Id of a branch that the installation covers. Limits the request to this branch.";
   return [
     ...pathParameters,
     // Without the format `uuid`, because openapi-python-client cannot send a UUID object in a header.
-    describeHeaderParameter(`X-${brand}-Clinic-ID`, clinicText, { type: "string" }, !acceptsClinic),
+    describeHeaderParameter(`X-${brand}-Clinic-ID`, clinicText),
     describeHeaderParameter(`X-${brand}-Branch-ID`, branchText, { type: "string" }, false),
   ];
 }
@@ -193,7 +184,7 @@ function listWriteErrors(operation: PartnerOperation, partnerWrite: PartnerWrite
   };
 }
 
-/** Returns the statuses of each error code of a form request, and of the same code in a JSON request. */
+/** Returns all statuses that an error code has in form requests and in JSON requests. */
 function mergeStatuses(refusals: PartnerRefusals, formRefusals: PartnerRefusals): StatusesByCode<PartnerErrorCode> {
   const formStatuses = Object.entries(formRefusals) as [PartnerErrorCode, number][];
   return Object.fromEntries(
@@ -201,17 +192,11 @@ function mergeStatuses(refusals: PartnerRefusals, formRefusals: PartnerRefusals)
   );
 }
 
-function listAccessErrors({
-  path,
-  scope,
-  requiresClinic,
-  acceptsClinic,
-  requiresSandbox,
-}: PartnerOperation): PartnerRefusals {
+function listAccessErrors({ path, scope, requiresClinic, requiresSandbox }: PartnerOperation): PartnerRefusals {
   return {
     ...(path.includes(":") && { not_found: 404 }),
     ...(scope && { missing_token: 401, invalid_token: 401, insufficient_scope: 403 }),
-    ...((requiresClinic || acceptsClinic) && {
+    ...(requiresClinic && {
       clinic_header_invalid: 403,
       installation_denied: 403,
       branch_denied: 403,
@@ -222,37 +207,12 @@ function listAccessErrors({
   };
 }
 
-type PathOf<Id extends PartnerOperationId> = (typeof partnerOperations)[Id]["path"];
-
-/** First segment of an operation's path. The OpenAPI document groups operations by this segment. */
-type Segment = {
-  [Id in PartnerOperationId]: `${PathOf<Id>}/` extends `/${infer First}/${string}` ? First : never;
-}[PartnerOperationId];
-
-const sections: Readonly<Record<Segment, { name: string; description: string }>> = {
-  oauth: { name: "Access tokens", description: "Exchange credentials for an access token." },
-  installations: { name: "Installations", description: "List the clinics that have approved your application." },
-  clinic: { name: "Clinic", description: "Read the clinic, its branches and the installation's scopes." },
-  appointments: { name: "Appointments", description: "List and create appointments." },
-  events: { name: "Events", description: "Read the events of a clinic in their order." },
-  "animal-links": { name: "Animal links", description: "Link animals with the consent of their owners." },
-  "webhook-endpoints": {
-    name: "Webhook endpoints",
-    description: "Manage webhook endpoints. List and replay deliveries.",
-  },
-  application: {
-    name: "Application",
-    description: "Manage the application's own endpoints, which receive events about its access.",
-  },
-  sandbox: { name: "Sandbox", description: "Read and reset your application's test clinic." },
-};
-
 /** Generators write one file per tag, so webhooks do not share the tag of operations. */
 export const webhookTag = { name: "Webhook events", description: "Requests that the service sends to endpoints." };
 
 /** Listed in the order in which the page shows them. */
 export const partnerTags = [...Object.values(sections), webhookTag];
 
-function findSectionName(path: PathOf<PartnerOperationId>): string {
-  return sections[path.split("/")[1] as Segment].name;
+function findSectionName(path: string): string {
+  return sections[path.split("/")[1] as keyof typeof sections].name;
 }

@@ -1,6 +1,7 @@
 import { timeWindow } from "../http/fields.ts";
 import { listRefusalConditions, type PortalOperationId, type Refusal, requirements } from "../portal/authorization.ts";
 import { limitedPage, type PortalOperation } from "../portal/operation.ts";
+import { addCurl } from "./curl.ts";
 import {
   describeQueryParameters,
   type OpenApiDocument,
@@ -43,32 +44,55 @@ const errorDescriptions: Readonly<Record<Code, string>> = {
 /** Responses by operation id, from a service of an operator with another name. */
 const { operations: examples } = readExamples("portal");
 
-const introduction = `The portal read API has read-only operations for a clinic's staff. The service determines the
+/** Errors that every operation can return, and that operations do not list. */
+const generalErrors = {
+  malformed_request: [400, "The request is not valid HTTP."],
+  not_found: [404, "The path does not exist."],
+  method_not_allowed: [405, "The path does not support this method. The header `Allow` lists the supported methods."],
+  request_timeout: [408, "The request took too long to arrive: more than 10 s for the headers or 20 s in total."],
+  operation_retired: [410, "The operation is no longer available."],
+  headers_too_large: [431, "The headers are larger than 32 KiB."],
+} as const;
+
+/** Describes the session cookie and all errors. */
+function buildIntroduction(cookieName: string): string {
+  const statuses: Partial<Record<Code, number>> = commonErrorStatuses;
+  const rows = [
+    ...Object.entries(errorDescriptions).map(([code, text]) => [statuses[code as Code] ?? 403, code, text] as const),
+    ...Object.entries(generalErrors).map(([code, [status, text]]) => [status, code, text] as const),
+  ].sort(([a], [b]) => a - b);
+  return `The portal read API has read-only operations for a clinic's staff. The service determines the
 clinic and the branch from the session. Access also depends on the member's permissions and the clinic's plan. Most
 operations require operational access: the clinic is active, and its subscription or demo has not expired. Knowing an
 id grants no access.
 
-Send the session cookie that the portal sets at sign-in. Do not create this cookie yourself, and do not copy it to
-other programs. An invalid query parameter does not cause an error. The service uses the default or the nearest
-allowed value instead.
+An invalid query parameter does not cause an error. The service uses the default or the nearest allowed value instead.
+Every list has a maximum length, so it may not contain all records. After a 503, retry with bounded backoff. Wait at
+least the number of seconds in \`Retry-After\`.
 
-Every list has a maximum length, so it may not contain all records.
+## Session
 
-After a 503, retry with bounded backoff. Wait at least the number of seconds in \`Retry-After\`.
+The portal sets the session cookie \`${cookieName}\` when a user signs in. It can be split into chunks with the suffixes
+\`.0\`, \`.1\` and so on. The browser sends it with requests to the portal's origin, so a script of the portal needs only
+\`fetch("/api/v1/clinic/context")\`. Do not create this cookie yourself, and do not store it in other programs. It is
+neither an API key nor a credential of a partner.
+
+The curl commands of the operations are for test accounts. Sign in to the portal, and open the network panel of the
+browser's developer tools. Set the shell variable \`SESSION\` to the value of the request header \`Cookie\`, and
+\`PORTAL\` to the portal's origin, such as \`https://portal.example.com\`.
 
 ## Errors
 
-Every response with status 400 or above has the body \`{ok: false, error, correlationId}\`. \`error\` is a stable code.
-Each operation lists its error codes. In addition, every operation can return these errors:
+Every response with status 400 or above has the body \`{ok: false, error, correlationId, docUrl}\`. \`error\` is a
+stable code, and \`docUrl\` is the path of its row in this table.
 
 | status | code | meaning |
 |---|---|---|
-| 400 | \`malformed_request\` | The request is not valid HTTP. |
-| 404 | \`not_found\` | The path does not exist. |
-| 405 | \`method_not_allowed\` | The path does not support this method. The header \`Allow\` lists the supported methods. |
-| 408 | \`request_timeout\` | The request took too long to arrive: more than 10 s for the headers or 20 s in total. |
-| 410 | \`operation_retired\` | The operation is no longer available. |
-| 431 | \`headers_too_large\` | The headers are larger than 32 KiB. |`;
+${rows.map(([status, code, text]) => `| ${status} | \`${code}\` | ${text} |`).join("\n")}`;
+}
+
+/** Variables that the section about the session explains. */
+const CURL_CONTEXT = { baseUrl: "$PORTAL", credentials: "Cookie: $SESSION" };
 
 /** Builds the OpenAPI document of the portal API from the declarations that the portal's router also uses. */
 export function buildPortalDocument(
@@ -82,7 +106,7 @@ export function buildPortalDocument(
       title: "Portal read API",
       version: "1.1.0",
       summary: "Read-only operations for signed-in members of a clinic's staff.",
-      description: introduction,
+      description: buildIntroduction(cookieName),
       contact: { name: operatorName },
     },
     servers: [{ url: "/", description: "Origin of the portal" }],
@@ -110,12 +134,12 @@ export function buildPortalDocument(
 }
 
 function describeOperation(
-  { operationId, summary, description, parameters }: PortalOperation,
+  { operationId, path, summary, description, parameters }: PortalOperation,
   operatorName: string,
 ): Operation {
   const refusalStatuses = listRefusalConditions(requirements[operationId]).map(([code]) => [code, 403]);
   const statuses: Partial<Record<Code, number>> = { ...commonErrorStatuses, ...Object.fromEntries(refusalStatuses) };
-  return {
+  const described: Operation = {
     operationId,
     tags: ["Portal"],
     summary,
@@ -138,6 +162,7 @@ function describeOperation(
       })),
     },
   };
+  return addCurl(described, "GET", path, CURL_CONTEXT);
 }
 
 /** The schema permits only the name of this service's operator. */

@@ -2,8 +2,8 @@ import type { JsonSchema, OpenApiDocument } from "./openapi.ts";
 
 /**
  * Converts a document that describes the responses exactly to the one that the service publishes. The published
- * document permits additional members in responses, because a later release can add members. It avoids keywords for
- * fixed values that client generators do not support.
+ * document permits additional members in responses, because a later release can add members. The published document
+ * avoids keywords for fixed values that client generators do not support.
  *
  * @param isClosed returns true for a component that permits no additional members in any release
  */

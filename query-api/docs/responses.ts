@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { toDocUrl } from "../../shared/http/api-error.ts";
 import { type Header, type JsonSchema, type Response, toSchemaRef } from "./openapi.ts";
 
 /** Body of every response with status 400 or above. */
@@ -6,6 +7,7 @@ export const errorBody = z.strictObject({
   ok: z.literal(false),
   error: z.string().meta({ description: "Stable error code. Use it to handle the error in your program." }),
   correlationId: z.uuid().meta({ description: "Id of the request. Include it when you contact support." }),
+  docUrl: z.string().meta({ description: "Path of the reference with the meaning of the code and what to do." }),
   details: z
     .array(
       z.strictObject({
@@ -16,6 +18,8 @@ export const errorBody = z.strictObject({
     .optional()
     .meta({ description: "Problems with an invalid request, one entry per problem." }),
 });
+
+const EXAMPLE_CORRELATION_ID = "0b8f64a5-2f6b-4c53-9d0e-3f1a5b7c9d21";
 
 /** HTTP status of each error code, or several if the status depends on the request. */
 export type StatusesByCode<Code extends string> = Readonly<Partial<Record<Code, number | readonly number[]>>>;
@@ -42,7 +46,9 @@ export function describeErrors<Code extends string>(
   const responses = [...codesByStatus].map(([status, codes]) => {
     const description = codes.map((code) => `- \`${code}\`: ${meanings[code]}`).join("\n");
     const schema = { allOf: [{ $ref: toSchemaRef("Error") }, { properties: { error: { enum: codes } } }] };
-    return [status, { description, headers: getHeaders(status), content: { "application/json": { schema } } }];
+    const [error = ""] = codes;
+    const example = { ok: false, error, correlationId: EXAMPLE_CORRELATION_ID, docUrl: toDocUrl(error) };
+    return [status, { description, headers: getHeaders(status), content: { "application/json": { schema, example } } }];
   });
   return Object.fromEntries(responses);
 }
@@ -89,7 +95,6 @@ export const challengeHeader = {
   },
 };
 
-/** Challenge of the portal API. */
 export const sessionChallengeHeader = {
   "WWW-Authenticate": describeHeader("Authentication scheme `Cookie`.", { type: "string" }),
 };

@@ -1,5 +1,4 @@
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import type Router from "@koa/router";
 import { createRouter } from "../../shared/http/router.ts";
@@ -14,11 +13,12 @@ import { toPublishedDocument } from "./published.ts";
 export type DocsOptions = PortalDocumentOptions & PartnerDocumentOptions;
 
 /**
- * Response headers of the page and the documents. The page loads only files from its own origin and cannot be framed.
+ * Response headers of the page and the documents. The page sends requests only to its own origin and cannot be framed.
+ * The renderer needs inline styles.
  */
 const PAGE_HEADERS = {
   "Content-Security-Policy":
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
   "Referrer-Policy": "no-referrer",
   "Cross-Origin-Opener-Policy": "same-origin",
   "Cache-Control": "public, max-age=300",
@@ -57,25 +57,21 @@ function renderSignpost(portalDocument: OpenApiDocument, partnerDocument: OpenAp
 const assetsFolder = path.join(import.meta.dirname, "assets");
 
 /**
- * Swagger UI's files come from its npm package, so the lock file determines their version. The renderers Scalar and
- * Redoc need inline styles, which the content security policy forbids.
+ * The files of Scalar, which renders the documents. In the source tree, the folder is a link to Scalar's npm package, so
+ * the lock file determines the version. The build copies the files, because the package has 300 MB of dependencies that
+ * its files already include.
  */
-const rendererFolder = path.dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
-
-const siteFiles: readonly [path: string, type: string, file: string][] = [
-  ["/docs", "text/html", path.join(assetsFolder, "index.html")],
-  ["/docs/docs.css", "text/css", path.join(assetsFolder, "docs.css")],
-  ["/docs/renderer.css", "text/css", path.join(assetsFolder, "renderer.css")],
-  ["/docs/operations.css", "text/css", path.join(assetsFolder, "operations.css")],
-  ["/docs/docs.js", "text/javascript", path.join(assetsFolder, "docs.js")],
-  ["/docs/curl.js", "text/javascript", path.join(assetsFolder, "curl.js")],
-  ["/docs/entries.js", "text/javascript", path.join(assetsFolder, "entries.js")],
-  ["/docs/navigation.js", "text/javascript", path.join(assetsFolder, "navigation.js")],
-  ["/docs/icon.svg", "image/svg+xml", path.join(assetsFolder, "icon.svg")],
-  ["/docs/swagger-ui.css", "text/css", path.join(rendererFolder, "swagger-ui.css")],
-  ["/docs/swagger-ui-bundle.js", "text/javascript", path.join(rendererFolder, "swagger-ui-bundle.js")],
-];
+const rendererFolder = path.join(import.meta.dirname, "renderer");
 
 export function readSite(): Page[] {
-  return siteFiles.map(([path, type, file]) => toPage(path, type, readFileSync(file)));
+  const files = [
+    ["", "text/html", path.join(assetsFolder, "index.html")],
+    ["/reference.css", "text/css", path.join(assetsFolder, "reference.css")],
+    ["/reference.js", "text/javascript", path.join(assetsFolder, "reference.js")],
+    ["/icon.svg", "image/svg+xml", path.join(assetsFolder, "icon.svg")],
+    ...["standalone.esm.js", ...readdirSync(path.join(rendererFolder, "chunks")).map((name) => `chunks/${name}`)]
+      .filter((name) => name.endsWith(".js"))
+      .map((name) => [`/${name}`, "text/javascript", path.join(rendererFolder, name)] as const),
+  ] as const;
+  return files.map(([name, type, file]) => toPage(`/docs${name}`, type, readFileSync(file)));
 }

@@ -1,4 +1,3 @@
-/** Reads of one caller. */
 interface CallerReads {
   runningCount: number;
   /** Functions that start the waiting reads, in order of arrival. */

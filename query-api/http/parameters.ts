@@ -82,7 +82,7 @@ export function createFilterParameter<Schema extends z.ZodType>(
 export const animalIdParameter = createFilterParameter("Returns only records about this animal.", uuid);
 
 /** Values outside the range are clamped. Other invalid values are replaced by the default. */
-function createIntegerParameter(
+export function createIntegerParameter(
   description: string,
   range: { minimum: number; maximum: number; default: number },
 ): QueryParameter<number> {

@@ -2,6 +2,7 @@ import type pg from "pg";
 import { createUnavailableError } from "../../shared/http/api-error.ts";
 import type { RequestState } from "../../shared/http/app.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { isTableMissing } from "../../shared/runtime/failures.ts";
 import { TimeoutError, withTimeout } from "../../shared/runtime/timeout.ts";
 import { limitCallerReads } from "./caller-reads.ts";
 
@@ -43,12 +44,6 @@ export interface QueryState extends RequestState {
  */
 export const READ_TIMEOUT_MS = 2_600;
 
-/**
- * SQLSTATE codes for a missing table or schema. Postgres returns these codes until the database is prepared for this
- * release.
- */
-const MISSING_SCHEMA_CODES = new Set(["42P01", "3F000"]);
-
 export function createRowReader(pool: pg.Pool): ReadRow {
   // A running statement keeps its connection. So a caller leaves one connection, on which others can read at once.
   const runForCaller = limitCallerReads(Math.max(1, (pool.options.max ?? 1) - 1));
@@ -61,8 +56,7 @@ export function createRowReader(pool: pg.Pool): ReadRow {
     };
     const queryPromise = caller === undefined ? query() : runForCaller(caller, query);
     const { rows } = await withTimeout(getTimeLeftMs(), queryPromise).catch((error: unknown) => {
-      const { code } = error as { code?: unknown };
-      const isUnavailable = error instanceof TimeoutError || MISSING_SCHEMA_CODES.has(String(code));
+      const isUnavailable = error instanceof TimeoutError || isTableMissing(error);
       throw isUnavailable ? createUnavailableError("data_source_unavailable", error) : error;
     });
     const [row] = rows;

@@ -18,7 +18,7 @@ export interface CursorPosition {
   id: string;
 }
 
-/** Matches the text of a position exactly as the SQL of `buildCursorSql` writes it. */
+/** Matches a position in the form in which `buildCursorSql` writes it. */
 const POSITION_PATTERN =
   /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/;
 

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { deliveredEventType } from "../../shared/domain/events/partner.ts";
+import { defineRecord } from "../../shared/partner-api/define-record.ts";
 import { attemptErrors } from "../../shared/webhooks/attempt-error.ts";
 import { instant, uuid } from "../http/fields.ts";
 
@@ -8,7 +9,8 @@ const attemptErrorsText = [
   ...Object.entries(attemptErrors).map(([code, meaning]) => `- \`${code}\`: ${meaning}`),
 ].join("\n");
 
-export const attemptRecord = z.strictObject({
+/** An attempt `t` of a delivery. */
+export const webhookAttempt = defineRecord("t", {
   number: z.int().min(1),
   startedAt: instant,
   durationMs: z
@@ -25,41 +27,40 @@ export const attemptRecord = z.strictObject({
 export const deliveryStatus = z.enum(["pending", "delivered", "failed", "skipped", "cancelled"]);
 export type DeliveryStatus = z.infer<typeof deliveryStatus>;
 
-export const deliveryFields = {
-  id: uuid,
-  eventId: uuid,
-  type: deliveredEventType,
-  appointmentId: uuid.nullable().describe("Appointment of the event. Null for test events and events about endpoints."),
-  status: deliveryStatus,
-  nextAttemptAt: instant
-    .nullable()
-    .describe(
-      "Time at which the next attempt is due. Null unless the status is `pending`. If this time has passed, the delivery is waiting for a free slot, for an earlier delivery of the same appointment, or for the operator to approve the endpoint's origin again. After 30 days without approval, the delivery becomes `skipped`.",
-    ),
-  createdAt: instant,
-  updatedAt: instant,
-};
-
 /** The start of an attempt updates a delivery, but not its row. */
 const LAST_START_SQL =
   "SELECT started_at FROM webhooks.attempt WHERE delivery_id = d.delivery_id ORDER BY number DESC LIMIT 1";
 
-export const DELIVERY_FIELDS_SQL = `'id', d.delivery_id, 'eventId', d.event_id, 'type', d.event_type,
-  'appointmentId', CASE WHEN d.event_stream LIKE 'appointment-%' THEN substr(d.event_stream, 13) END,
-  'status', d.status, 'nextAttemptAt', rfc3339(d.next_attempt_at), 'createdAt', rfc3339(d.created_at),
-  'updatedAt', rfc3339(GREATEST(d.updated_at, (${LAST_START_SQL})))`;
-
-export const ATTEMPT_FIELDS_SQL = `'number', t.number, 'startedAt', rfc3339(t.started_at),
-  'durationMs', t.duration_ms, 'statusCode', t.status_code, 'error', t.error, 'answer', t.answer`;
+/** A delivery `d` without its attempts. */
+export const webhookDelivery = defineRecord(
+  "d",
+  {
+    id: uuid,
+    eventId: uuid,
+    type: deliveredEventType,
+    appointmentId: uuid
+      .nullable()
+      .describe("Appointment of the event. Null for test events and events about endpoints."),
+    status: deliveryStatus,
+    nextAttemptAt: instant
+      .nullable()
+      .describe(
+        "Time at which the next attempt is due. Null unless the status is `pending`. If this time has passed, the delivery is waiting for a free slot, for an earlier delivery of the same appointment, or for the operator to approve the endpoint's origin again. After 30 days without approval, the delivery becomes `skipped`.",
+      ),
+    createdAt: instant,
+    updatedAt: instant,
+  },
+  { id: "delivery_id", type: "event_type", updatedAt: `GREATEST(d.updated_at, (${LAST_START_SQL}))` },
+);
 
 /**
  * Returns SQL that selects the latest attempts of a delivery `d` as a JSON array, oldest attempt first. Replays can add
  * many attempts, so their number is limited.
  *
- * @param fieldsSql arguments of `json_build_object` for an attempt `t`
+ * @param attemptSql SQL of an attempt `t` as JSON
  */
-export function buildAttemptsSql(fieldsSql: string, maxAttempts: number): string {
-  return `coalesce((SELECT json_agg(json_build_object(${fieldsSql}) ORDER BY t.number)
+export function buildAttemptsSql(attemptSql: string, maxAttempts: number): string {
+  return `coalesce((SELECT json_agg(${attemptSql} ORDER BY t.number)
     FROM (SELECT * FROM webhooks.attempt WHERE delivery_id = d.delivery_id
       ORDER BY number DESC LIMIT ${maxAttempts}) t), '[]')`;
 }

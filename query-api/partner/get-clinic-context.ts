@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { animalAccess, rateLimit, scope } from "../../shared/domain/events/partner.ts";
-import { animalAccessText } from "../../shared/partner-api/records.ts";
+import { installationAccess } from "../../shared/partner-api/records.ts";
 import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { clinicFields, uuid } from "../http/fields.ts";
 import { buildIsBranchVisibleSql, definePartnerRead } from "./read.ts";
@@ -13,12 +12,7 @@ export const getClinicContext = definePartnerRead({
     ok: z.literal(true),
     clinic: z.strictObject(clinicFields),
     branches: z.array(z.strictObject({ id: uuid, name: z.string(), city: z.string().nullable(), isMain: z.boolean() })),
-    installation: z.strictObject({
-      scopes: z.array(scope),
-      branchIds: z.array(uuid).nullable(),
-      animalAccess: animalAccess.describe(animalAccessText),
-      rateLimitPerMinute: rateLimit,
-    }),
+    installation: installationAccess.schema,
   }),
   refusals: {},
   sql: `SELECT NULL AS refusal, json_build_object(

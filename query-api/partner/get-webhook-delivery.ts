@@ -6,14 +6,8 @@ import { PUBLIC_EVENT_JSON_SQL, publicEventRow, renderPublicEvent } from "../../
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createCommonHeaders, createDeliveryIdHeaders } from "../../shared/webhooks/delivery-headers.ts";
 import { uuid } from "../http/fields.ts";
-import {
-  ATTEMPT_FIELDS_SQL,
-  attemptRecord,
-  buildAttemptsSql,
-  DELIVERY_FIELDS_SQL,
-  deliveryFields,
-} from "./delivery-record.ts";
-import { definePartnerRead, findAppointmentId, findInstallation, getOwnerId, parsePathId } from "./read.ts";
+import { buildAttemptsSql, webhookAttempt, webhookDelivery } from "./delivery-record.ts";
+import { definePartnerRead, findInstallation, getOwnerId, parsePathId } from "./read.ts";
 
 const MAX_ATTEMPTS = 200;
 
@@ -34,37 +28,37 @@ const deliveryRequest = z.strictObject({
     .describe("Names of the endpoint's current custom headers. Their values are never returned."),
 });
 
-const deliveryDetail = z.strictObject({
-  ...deliveryFields,
-  appointmentId: uuid.nullable().describe("Id of the event's appointment. Null if the event has no appointment."),
-  request: deliveryRequest,
-  attempts: z
-    .array(
-      z.strictObject({
-        ...attemptRecord.shape,
-        timestamp: z
-          .int()
-          .describe(
-            "Value of the attempt's timestamp headers, such as `webhook-timestamp`: Unix time in seconds. Signatures are never returned.",
-          ),
-      }),
-    )
-    .max(MAX_ATTEMPTS)
-    .describe(`Attempts, oldest first. If there are more than ${MAX_ATTEMPTS}, only the latest are listed.`),
-});
+const detailedAttempt = webhookAttempt.extend(
+  {
+    timestamp: z
+      .int()
+      .describe(
+        "Value of the attempt's timestamp headers, such as `webhook-timestamp`: Unix time in seconds. Signatures are never returned.",
+      ),
+  },
+  { timestamp: "floor(extract(epoch FROM t.started_at))::bigint" },
+);
+
+const storedDelivery = webhookDelivery.extend(
+  {
+    attempts: z
+      .array(detailedAttempt.schema)
+      .max(MAX_ATTEMPTS)
+      .describe(`Attempts, oldest first. If there are more than ${MAX_ATTEMPTS}, only the latest are listed.`),
+  },
+  { attempts: buildAttemptsSql(detailedAttempt.sql, MAX_ATTEMPTS) },
+);
+
+const { attempts, ...deliveryShape } = storedDelivery.schema.shape;
+
+const deliveryDetail = z.strictObject({ ...deliveryShape, request: deliveryRequest, attempts });
 
 const sqlBody = z.looseObject({
   delivery: z.looseObject({ id: uuid, attempts: z.array(z.unknown()) }),
-  stream: z.string(),
   event: publicEventRow.nullable(),
   customHeaderNames: z.array(z.string()),
   bodyFormat: webhookBodyFormat,
 });
-
-const ATTEMPTS_SQL = buildAttemptsSql(
-  `${ATTEMPT_FIELDS_SQL}, 'timestamp', floor(extract(epoch FROM t.started_at))::bigint`,
-  MAX_ATTEMPTS,
-);
 
 export const getWebhookDelivery = definePartnerRead({
   operationId: "getWebhookDelivery",
@@ -74,8 +68,8 @@ export const getWebhookDelivery = definePartnerRead({
   refusals: { webhook_endpoint_not_found: 404, webhook_delivery_not_found: 404 },
   sql: `SELECT CASE WHEN e.endpoint_id IS NULL THEN 'webhook_endpoint_not_found'
                     WHEN d.delivery_id IS NULL THEN 'webhook_delivery_not_found' END AS refusal,
-    json_build_object('delivery', json_build_object(${DELIVERY_FIELDS_SQL}, 'attempts', ${ATTEMPTS_SQL}),
-      'stream', d.event_stream, 'event', (SELECT json_build_object(${PUBLIC_EVENT_JSON_SQL})
+    json_build_object('delivery', ${storedDelivery.sql},
+      'event', (SELECT json_build_object(${PUBLIC_EVENT_JSON_SQL})
          FROM ${READ_MODEL_SCHEMA}.public_event e WHERE e.event_id = d.event_id AND e.type IS NOT NULL),
       'customHeaderNames', e.header_names, 'bodyFormat', e.body_format)::text AS body
     FROM (VALUES (1)) request
@@ -93,14 +87,13 @@ export const getWebhookDelivery = definePartnerRead({
     return [getOwnerId(state), applicationId, environment, ...ids, ...limits];
   },
   completeBody(bodyText, { brand }, { state: { environment } }) {
-    const { delivery, stream, event, customHeaderNames, bodyFormat } = sqlBody.parse(JSON.parse(bodyText));
+    const { delivery, event, customHeaderNames, bodyFormat } = sqlBody.parse(JSON.parse(bodyText));
     const commonHeaders = createCommonHeaders(WEBHOOK_CONTENT_TYPES[bodyFormat]);
     const headers = { ...commonHeaders, ...createDeliveryIdHeaders(delivery.id, brand) };
     const standardBody = event && JSON.stringify(renderPublicEvent(event, environment));
     const body = standardBody === null ? null : formatWebhookBody(standardBody, bodyFormat).body;
-    const appointmentId = findAppointmentId(stream);
     const { attempts, ...fields } = delivery;
     const request = { body, headers, customHeaderNames };
-    return JSON.stringify({ delivery: { ...fields, appointmentId, request, attempts } });
+    return JSON.stringify({ delivery: { ...fields, request, attempts } });
   },
 });

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { IS_LINK_VALID_SQL } from "../../shared/partner-api/animal-access.ts";
-import { animalLinkRecord } from "../../shared/partner-api/records.ts";
+import { publicLink } from "../../shared/partner-api/records.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { animalIdParameter, createLimitParameter } from "../http/parameters.ts";
 import { buildPageSql, partnerPage } from "./cursor.ts";
@@ -12,17 +12,12 @@ export const LINKED_ANIMALS_SQL = `SELECT l.link_id, l.linked_at, l.covers, n.an
   JOIN ${READ_MODEL_SCHEMA}.animal n ON n.animal_id = l.animal_id AND n.clinic_id = l.clinic_id
   WHERE l.application_id = $2::uuid AND l.clinic_id = $1::uuid AND ${IS_LINK_VALID_SQL}`;
 
-/** SQL of a link in the API, from a row of {@link LINKED_ANIMALS_SQL}. */
-export const LINK_JSON_SQL = `json_build_object('id', link_id,
-  'animal', json_build_object('id', animal_id, 'name', name, 'species', species),
-  'consent', json_build_object('covers', covers, 'grantedAt', rfc3339(linked_at)))`;
-
 export const listAnimalLinks = definePartnerRead({
   operationId: "listAnimalLinks",
   description: "Lists the application's links to animals of the clinic, oldest first, in pages.",
   parameters: { limit: createLimitParameter(250, 100), animalId: animalIdParameter },
   isPaged: true,
-  response: z.strictObject({ ok: z.literal(true), links: z.array(animalLinkRecord), page: partnerPage }),
+  response: z.strictObject({ ok: z.literal(true), links: z.array(publicLink.schema), page: partnerPage }),
   refusals: {},
   sql: `WITH page_and_next_row AS MATERIALIZED (${LINKED_ANIMALS_SQL}
       AND ($6::uuid IS NULL OR l.animal_id = $6::uuid)
@@ -30,7 +25,7 @@ export const listAnimalLinks = definePartnerRead({
       ORDER BY l.linked_at, l.link_id LIMIT $3::integer + 1),
     page AS (SELECT * FROM page_and_next_row ORDER BY linked_at, link_id LIMIT $3::integer)
     SELECT NULL AS refusal, json_build_object(
-      'links', coalesce((SELECT json_agg(${LINK_JSON_SQL} ORDER BY linked_at, link_id) FROM page), '[]'),
+      'links', coalesce((SELECT json_agg(${publicLink.sql} ORDER BY linked_at, link_id) FROM page), '[]'),
       'page', ${buildPageSql("linked_at", "link_id", "$3", "linked_at DESC, link_id DESC")})::text AS body`,
   getSqlParameters: ({ state: { clinicId, applicationId }, parameters: { limit, animalId }, cursor }) => [
     ...[clinicId, applicationId, limit, cursor?.time, cursor?.id, animalId],

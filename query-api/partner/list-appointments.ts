@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { buildIsAnimalVisibleSql } from "../../shared/partner-api/animal-access.ts";
-import { partnerAppointment } from "../../shared/partner-api/records.ts";
+import { publicAppointment } from "../../shared/partner-api/records.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { timeWindow } from "../http/fields.ts";
 import {
@@ -12,7 +12,7 @@ import {
 } from "../http/parameters.ts";
 import { buildPageSql, partnerPage } from "./cursor.ts";
 import { changeProgress, listChanges, updatedSinceParameter } from "./list-changes.ts";
-import { APPOINTMENT_FIELDS_SQL, buildIsBranchVisibleSql, definePartnerRead } from "./read.ts";
+import { buildIsBranchVisibleSql, definePartnerRead } from "./read.ts";
 
 /**
  * Selects one row more than the page contains, to detect a next page. $4 and $5: window. $6: limit. $7 and $8: cursor.
@@ -45,7 +45,7 @@ A cursor becomes invalid when the access or the links of your application change
     ok: z.literal(true),
     window: timeWindow.optional(),
     changes: changeProgress.optional(),
-    appointments: z.array(partnerAppointment),
+    appointments: z.array(publicAppointment.schema),
     page: partnerPage,
   }),
   refusals: { unknown_cursor: 422 },
@@ -55,7 +55,7 @@ A cursor becomes invalid when the access or the links of your application change
     SELECT NULL AS refusal, json_build_object(
       'window', json_build_object('from', rfc3339($4::timestamptz), 'to', rfc3339($5::timestamptz),
         'maximumDays', ${MAX_WINDOW_DAYS}),
-      'appointments', coalesce((SELECT json_agg(json_build_object(${APPOINTMENT_FIELDS_SQL})
+      'appointments', coalesce((SELECT json_agg(${publicAppointment.sql}
         ORDER BY a.scheduled_at, a.appointment_id) FROM page a), '[]'),
       'page', ${buildPageSql("scheduled_at", "appointment_id", "$6", "scheduled_at DESC, appointment_id DESC")}
     )::text AS body`,

@@ -2,10 +2,12 @@ import { z } from "zod";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { buildIsAnimalVisibleSql, IS_LINK_VALID_SQL } from "../../shared/partner-api/animal-access.ts";
+import { publicAppointment } from "../../shared/partner-api/records.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createFilterParameter, parseTime } from "../http/parameters.ts";
-import { createEpoch, formatEventCursor, parseEventCursor } from "./event-cursor.ts";
-import { APPOINTMENT_FIELDS_SQL, buildIsBranchVisibleSql, type ReadAlternative } from "./read.ts";
+import { formatEventCursor, parseEventCursor } from "./event-cursor.ts";
+import { categoryNames } from "./feed-gaps.ts";
+import { buildIsBranchVisibleSql, type ReadAlternative } from "./read.ts";
 
 /** Progress of a caller that follows the changes of appointments. */
 export const changeProgress = z.strictObject({
@@ -30,13 +32,22 @@ const isVisibleSql = `a.clinic_id = $1::uuid AND ($13::uuid IS NULL OR a.animal_
  * change is before a cursor. Such a cursor is refused. A new link changes the newest position, and an end the number or
  * the newest position.
  */
-const epoch = createEpoch(
-  "$1::uuid",
+const accessPositions = [
   `(SELECT access_position FROM ${READ_MODEL_SCHEMA}.installation WHERE installation_id = $4::uuid)`,
   `(SELECT count(*) || '-' || max(l.position) FROM ${READ_MODEL_SCHEMA}.animal_link l
      WHERE l.application_id = $12::uuid AND l.clinic_id = $1::uuid AND $11::text = 'linked' AND ${IS_LINK_VALID_SQL})`,
   `(SELECT reset_position FROM ${READ_MODEL_SCHEMA}.sandbox WHERE clinic_id = $1::uuid)`,
-);
+];
+
+const buildEpochSql = (...more: string[]) => `concat_ws(',', ${["''", ...accessPositions, ...more].join(", ")})`;
+
+/**
+ * SQL of the epoch of new cursors. It names the quarantined streams whose appointments the cursor may have passed. A
+ * cursor is valid until its epoch ends, because rows may then appear before its position.
+ */
+const EPOCH_SQL = buildEpochSql(`(SELECT md5(string_agg(q.stream || '@' || q.revision, ',' ORDER BY q.stream))
+    FROM ${READ_MODEL_SCHEMA}.quarantined_stream q
+   WHERE split_part(q.stream, '-', 1) = ANY ('{${categoryNames}}') AND (q.clinic_id = $1::uuid OR q.clinic_id IS NULL))`);
 
 /**
  * $5: time, $6 to $9: position, event, appointment and epoch of the cursor, $10: limit. Selects one row more than the
@@ -64,19 +75,19 @@ const sqlBody = z.looseObject({
 
 /** The list of appointments in the order of their last changes. */
 export const listChanges: ReadAlternative = {
-  appliesTo: (_, { updatedSince }) => typeof updatedSince === "string",
+  appliesTo: ({ updatedSince }) => typeof updatedSince === "string",
   sql: `WITH page_and_next_row AS MATERIALIZED (${pageAndNextRowSql}),
     page AS (SELECT * FROM page_and_next_row ORDER BY position, appointment_id LIMIT $10::integer)
     SELECT CASE WHEN $6::bigint IS NOT NULL AND (
-        NOT ${epoch.buildIsValidSql("$9::text")} OR NOT EXISTS (
+        $9::text NOT IN (${EPOCH_SQL}, ${buildEpochSql()}) OR NOT EXISTS (
           SELECT FROM ${READ_MODEL_SCHEMA}.public_event e
            WHERE e.event_id = $7::uuid AND e.position = $6::bigint AND e.clinic_id = $1::uuid)
       ) THEN 'unknown_cursor' END AS refusal,
     json_build_object(
-      'appointments', coalesce((SELECT json_agg(json_build_object(${APPOINTMENT_FIELDS_SQL})
+      'appointments', coalesce((SELECT json_agg(${publicAppointment.sql}
         ORDER BY a.position, a.appointment_id) FROM page a), '[]'),
       'page', json_build_object('limit', $10::integer, 'returned', (SELECT count(*) FROM page), 'nextCursor', NULL),
-      'epoch', ${epoch.current}, 'hasMore', (SELECT count(*) FROM page_and_next_row) > $10::integer,
+      'epoch', ${EPOCH_SQL}, 'hasMore', (SELECT count(*) FROM page_and_next_row) > $10::integer,
       'last', coalesce(
         (SELECT ${buildLocationSql("p")} FROM page p ORDER BY p.position DESC, p.appointment_id DESC LIMIT 1),
         CASE WHEN $6::bigint IS NULL THEN (
@@ -95,7 +106,7 @@ export const listChanges: ReadAlternative = {
       cursor?.position,
       cursor?.eventId,
       cursor?.subjectId,
-      cursor?.epoch,
+      cursor?.memory,
       parameters.limit,
       installation.animalAccess,
       applicationId,
@@ -105,12 +116,12 @@ export const listChanges: ReadAlternative = {
   completeBody(bodyText, _, { parameters }) {
     const { last, epoch, hasMore, ...body } = sqlBody.parse(JSON.parse(bodyText));
     const { cursor: formerCursor } = readUpdatedSince(String(parameters.updatedSince));
-    const location = last ? { ...last, epoch } : formerCursor;
+    const location = last ? { ...last, memory: epoch } : formerCursor;
     return JSON.stringify({ ...body, changes: { cursor: location ? formatEventCursor(location) : null, hasMore } });
   },
 };
 
 function readUpdatedSince(text: string) {
   const time = parseTime(text);
-  return time === undefined ? { cursor: parseEventCursor(text, true) } : { time: toInstant(time) };
+  return time === undefined ? { cursor: parseEventCursor(text) } : { time: toInstant(time) };
 }

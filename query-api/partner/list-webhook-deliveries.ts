@@ -1,20 +1,18 @@
 import { z } from "zod";
 import { instant, uuid } from "../../shared/domain/events/fields.ts";
-import { deriveWebhookDeliveryId } from "../../shared/domain/events/ids.ts";
 import { deliveredEventType, deliveredEventTypes } from "../../shared/domain/events/partner.ts";
 import { hasClinic } from "../../shared/partner-api/access.ts";
 import { buildIsDeliveryVisibleSql } from "../../shared/partner-api/animal-access.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { deriveWebhookDeliveryId } from "../../shared/webhooks/delivery-id.ts";
 import { createFilterParameter, createLimitParameter, type ParameterValues } from "../http/parameters.ts";
 import { buildPageSql, partnerPage } from "./cursor.ts";
 import {
-  ATTEMPT_FIELDS_SQL,
-  attemptRecord,
   buildAttemptsSql,
-  DELIVERY_FIELDS_SQL,
   type DeliveryStatus,
-  deliveryFields,
   deliveryStatus,
+  webhookAttempt,
+  webhookDelivery,
 } from "./delivery-record.ts";
 import { definePartnerRead, findInstallation, getOwnerId, parsePathId, type ReadContext } from "./read.ts";
 
@@ -67,7 +65,7 @@ async function deriveDeliveryIds(readRow: ReadContext["readRow"], appointmentId:
 }
 
 /**
- * Maximum number of pending deliveries of an endpoint that are looked up one by one. If there are more, most of its
+ * Maximum number of pending deliveries that are looked up one by one for an endpoint. If there are more, most of its
  * latest deliveries are pending, so that a search from the latest delivery on finds them soon.
  */
 const MAX_PENDING_LOOKUPS = 5_000;
@@ -79,21 +77,17 @@ const buildBranchSql = (condition: string) => `(SELECT delivery_id FROM webhooks
     WHERE endpoint_id = $4::uuid AND ${condition} AND $13::uuid[] IS NULL LIMIT ${MAX_BRANCH_LOOKUPS + 1})`;
 
 /** Conditions of the partial indexes that together contain all pending deliveries. */
-const PENDING_INDEX_CONDITIONS = [
-  "round_attempt_count = 0 AND NOT is_held",
-  "round_attempt_count > 0 AND NOT is_held",
-  "is_held",
-];
+const PENDING_INDEX_CONDITIONS = ["NOT is_blocked", "is_blocked"];
 
 const buildPendingSql = (indexCondition: string) => `(SELECT delivery_id FROM webhooks.pending_delivery
     WHERE endpoint_id = $4::uuid AND ${indexCondition} AND $9::text = 'pending' AND $13::uuid[] IS NULL
     LIMIT ${MAX_PENDING_LOOKUPS + 1})`;
 
 const COLUMNS_SQL =
-  "d.delivery_id, d.event_id, d.event_type, d.event_stream, d.status, d.next_attempt_at, d.created_at, d.updated_at";
+  "d.delivery_id, d.event_id, d.event_type, d.appointment_id, d.status, d.next_attempt_at, d.created_at, d.updated_at";
 
 /** Columns in {@link COLUMNS_SQL} and {@link IS_MATCH_SQL}. query-api may not read all columns. */
-const LOOKUP_COLUMNS = `delivery_id, event_id, event_type, event_stream, status, next_attempt_at, created_at, updated_at, endpoint_id,
+const LOOKUP_COLUMNS = `delivery_id, event_id, event_type, appointment_id, status, next_attempt_at, created_at, updated_at, endpoint_id,
   clinic_id, application_id, branch_id, animal_id`;
 
 const toUtcSql = (parameter: string) => `${parameter}::timestamptz AT TIME ZONE 'UTC'`;
@@ -165,10 +159,10 @@ const DELIVERY_PAGE_SQL = `endpoint AS MATERIALIZED (
 
 const MAX_ATTEMPTS = 50;
 
-export const deliveryRecord = z.strictObject({
-  ...deliveryFields,
-  attempts: z.array(attemptRecord).max(MAX_ATTEMPTS),
-});
+export const listedDelivery = webhookDelivery.extend(
+  { attempts: z.array(webhookAttempt.schema).max(MAX_ATTEMPTS) },
+  { attempts: buildAttemptsSql(webhookAttempt.sql, MAX_ATTEMPTS) },
+);
 
 export const listWebhookDeliveries = definePartnerRead({
   operationId: "listWebhookDeliveries",
@@ -176,14 +170,13 @@ export const listWebhookDeliveries = definePartnerRead({
     "Lists the deliveries of an endpoint, newest first, in pages. Each delivery contains its latest attempts. The list contains deliveries of test events, and of events about branches and animals that the installation covers. If the request has several filters, a delivery must match all of them. Use the same filters for all pages.",
   parameters: { limit: createLimitParameter(100, 50), ...deliveryFilters },
   isPaged: true,
-  response: z.strictObject({ ok: z.literal(true), deliveries: z.array(deliveryRecord), page: partnerPage }),
+  response: z.strictObject({ ok: z.literal(true), deliveries: z.array(listedDelivery.schema), page: partnerPage }),
   refusals: { webhook_endpoint_not_found: 404 },
   sql: `WITH ${DELIVERY_PAGE_SQL},
     page AS (SELECT * FROM page_and_next_row ORDER BY created_at DESC, delivery_id LIMIT $5::integer)
     SELECT CASE WHEN NOT EXISTS (SELECT FROM endpoint) THEN 'webhook_endpoint_not_found' END AS refusal,
     json_build_object(
-      'deliveries', coalesce((SELECT json_agg(json_build_object(
-        ${DELIVERY_FIELDS_SQL}, 'attempts', ${buildAttemptsSql(ATTEMPT_FIELDS_SQL, MAX_ATTEMPTS)})
+      'deliveries', coalesce((SELECT json_agg(${listedDelivery.sql}
         ORDER BY d.created_at DESC, d.delivery_id) FROM page d), '[]'),
       'page', ${buildPageSql("created_at", "delivery_id", "$5", "created_at, delivery_id DESC")}
     )::text AS body`,

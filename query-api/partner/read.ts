@@ -1,14 +1,12 @@
 import type { z } from "zod";
-import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
-import { toStreamName } from "../../shared/domain/events/category.ts";
 import { uuid } from "../../shared/domain/events/fields.ts";
 import { type ClinicState, hasClinic, type PartnerState } from "../../shared/partner-api/access.ts";
 import type { PartnerRefusals } from "../../shared/partner-api/error-codes.ts";
-import { type EndpointOperationId, toApplicationOperationId } from "../../shared/partner-api/operations.ts";
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
 import type { ParameterValues, QueryParameters } from "../http/parameters.ts";
 import type { QueryState, Statement } from "../http/read.ts";
 import type { CursorPosition } from "./cursor.ts";
+import type { Gap } from "./feed-gaps.ts";
 
 export interface PartnerRequest<Declared extends QueryParameters = QueryParameters> {
   state: ClinicState & QueryState;
@@ -63,14 +61,14 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
 
 /** SQL of a read for certain requests. */
 export interface ReadAlternative extends Pick<PartnerRead, "sql" | "getSqlParameters" | "completeBody"> {
-  appliesTo(state: PartnerRequest["state"], parameters: PartnerRequest["parameters"]): boolean;
+  appliesTo(parameters: PartnerRequest["parameters"]): boolean;
 }
 
 export interface WaitForEvent {
   /** Position of the read models at which the SQL has found no event. */
   position: bigint;
-  /** Epoch of the read. In a later epoch, events before the position may have appeared. */
-  epoch: string;
+  /** Events before the position that the read may have missed. */
+  gaps: readonly Gap[];
   timeoutMs: number;
 }
 
@@ -79,25 +77,10 @@ export function parsePathId(text: string | undefined): string | null {
   return uuid.safeParse(text).data ?? null;
 }
 
-/** Returns the id of the appointment whose stream has the name; null for other streams. */
-export function findAppointmentId(stream: string): string | null {
-  const prefix = toStreamName(appointmentStreams, "");
-  return stream.startsWith(prefix) ? stream.slice(prefix.length) : null;
-}
-
 export function definePartnerRead<const Declared extends QueryParameters>(
   partnerRead: PartnerRead<Declared>,
 ): PartnerRead<Declared> {
   return partnerRead;
-}
-
-/**
- * Derives a read of endpoints that belong to the application from the read of a clinic's endpoints. The SQL must
- * restrict every table to the owner of the endpoints.
- */
-export function toApplicationRead(partnerRead: PartnerRead, response = partnerRead.response): PartnerRead {
-  const operationId = toApplicationOperationId(partnerRead.operationId as Extract<PartnerReadId, EndpointOperationId>);
-  return { ...partnerRead, operationId, response };
 }
 
 /** Returns the id of the owner of the endpoints that a request concerns: of the clinic, or of the application. */
@@ -117,9 +100,3 @@ export function findInstallation(state: PartnerState): ClinicState["installation
 export function buildIsBranchVisibleSql(column: string): string {
   return `(($2::uuid[] IS NULL OR ${column} = ANY ($2::uuid[])) AND ($3::uuid IS NULL OR ${column} = $3::uuid))`;
 }
-
-/** Arguments of `json_build_object` for an appointment `a`, as in `partnerAppointment`. */
-export const APPOINTMENT_FIELDS_SQL = `'id', a.appointment_id, 'clinicId', a.clinic_id, 'branchId', a.branch_id,
-  'animalId', a.animal_id, 'scheduledAt', rfc3339(a.scheduled_at), 'durationMinutes', a.duration_minutes,
-  'status', a.status, 'notes', a.notes, 'revision', a.revision, 'createdAt', rfc3339(a.created_at),
-  'updatedAt', rfc3339(a.updated_at)`;

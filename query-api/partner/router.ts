@@ -2,9 +2,8 @@ import type Router from "@koa/router";
 import type Koa from "koa";
 import { z } from "zod";
 import type { TokenVerifier } from "../../shared/auth/access-token.ts";
-import { type Environment, uuid } from "../../shared/domain/events/fields.ts";
-import { animalAccess, rateLimit, scope } from "../../shared/domain/events/partner.ts";
-import { DEFAULT_RATE_LIMIT_PER_MINUTE } from "../../shared/domain/partner/installation.ts";
+import type { Environment } from "../../shared/domain/events/fields.ts";
+import { scope } from "../../shared/domain/events/partner.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import {
   type AccessRecord,
@@ -13,26 +12,24 @@ import {
   requirePartnerAccess,
 } from "../../shared/partner-api/access.ts";
 import { createAuthentication } from "../../shared/partner-api/authenticate.ts";
-import { type PartnerOperation, partnerOperations } from "../../shared/partner-api/operations.ts";
+import type { PartnerOperation } from "../../shared/partner-api/operations.ts";
 import { countRefusedRequest, limitCaller } from "../../shared/partner-api/rate-limits.ts";
+import { installationAccess } from "../../shared/partner-api/records.ts";
 import { createPartnerRouter } from "../../shared/partner-api/router.ts";
-import type { PositionWatch } from "../../shared/postgres/read-model-position.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
+import type { ConcurrencyLimiter } from "../../shared/rate-limit/middleware.ts";
 import { limitCallerReads } from "../http/caller-reads.ts";
 import { readParameters } from "../http/parameters.ts";
 import { type QueryState, READ_TIMEOUT_MS, type ReadRow, type ResponseRow, type Statement } from "../http/read.ts";
-import { createPositionWait, type PositionWait } from "./await-position.ts";
 import { readCursor } from "./cursor.ts";
-import { createEventWait, type EventWait } from "./event-wait.ts";
-import type { EventWatch } from "./event-watch.ts";
-import type { PartnerRead, ReadContext, WaitForEvent } from "./read.ts";
+import { getOwnerId, type PartnerRead, type ReadContext, type WaitForEvent } from "./read.ts";
+import { readPosition, type Waits } from "./waits.ts";
 
 export interface PartnerDependencies {
   verifyToken: TokenVerifier;
   readRow: ReadRow;
-  positionWatch: PositionWatch;
-  eventWatch: EventWatch;
+  waits: Waits;
   limiter: RateLimiter;
   /** As in `X-<brand>-Clinic-ID`. */
   brand: string;
@@ -43,20 +40,15 @@ type State = ClinicState & QueryState;
 export function createPartnerReadRouter(reads: readonly PartnerRead[], dependencies: PartnerDependencies): Router {
   const { verifyToken: verify, limiter, brand } = dependencies;
   const { authenticate, concurrencyLimiter } = createAuthentication({ verify, limiter, brand });
-  const waits = {
-    position: createPositionWait(dependencies.positionWatch, brand),
-    event: createEventWait(dependencies.eventWatch, concurrencyLimiter),
-  };
   const routes = reads.map((partnerRead) => [
     partnerRead.operationId,
-    (environment: Environment) => {
-      const operation = partnerOperations[partnerRead.operationId];
+    (operation: PartnerOperation, environment: Environment) => {
       const requireAccess = createAccessCheck(operation, dependencies);
       return [
         authenticate(operation, environment),
-        authorize(requireAccess, dependencies, waits.position),
+        authorize(requireAccess, dependencies),
         limitCaller(dependencies.limiter),
-        respond(partnerRead, requireAccess, dependencies, waits),
+        respond(partnerRead, requireAccess, dependencies, concurrencyLimiter),
       ];
     },
   ]);
@@ -66,10 +58,10 @@ export function createPartnerReadRouter(reads: readonly PartnerRead[], dependenc
 type RequireAccess = (ctx: Koa.ParameterizedContext<State>) => Promise<void>;
 
 /** Creates a function that authorizes a request to an operation, before its current deadline. */
-function createAccessCheck(operation: PartnerOperation, { readRow, brand }: PartnerDependencies): RequireAccess {
+function createAccessCheck(operation: PartnerOperation, { readRow }: PartnerDependencies): RequireAccess {
   return async (ctx) => {
     const findAccess = createAccessFinder(readRow, ctx.state.deadline);
-    requirePartnerAccess(ctx, operation, await findAccess(ctx.state.accessQuery), brand);
+    requirePartnerAccess(ctx, operation, await findAccess(ctx.state.accessQuery));
   };
 }
 
@@ -79,24 +71,24 @@ function createAccessCheck(operation: PartnerOperation, { readRow, brand }: Part
  */
 function authorize(
   requireAccess: RequireAccess,
-  dependencies: PartnerDependencies,
-  positionWait: PositionWait,
+  { limiter, waits, brand }: PartnerDependencies,
 ): Koa.Middleware<State> {
   return async (ctx, next) => {
     try {
       await requireAccess(ctx);
     } catch (error) {
       const isRefusal = error instanceof ApiError && error.status < 500;
-      if (!isRefusal || !(await positionWait.isPositionAhead(ctx))) throw error;
-      await countRefusedRequest(dependencies.limiter, ctx);
-      await positionWait.wait(ctx, ctx.state.applicationId);
+      const position = isRefusal ? readPosition(ctx, brand) : undefined;
+      if (position === undefined || (await waits.isReached(position))) throw error;
+      await countRefusedRequest(limiter, ctx);
+      await waits.forPosition(ctx.state.applicationId, position);
       await requireAccess(ctx);
     }
     await next();
   };
 }
 
-/** Maximum number of requests of an application that are authorized and read at the same time after a wait. */
+/** Maximum number of an application's requests that are authorized and read at the same time after a wait. */
 const MAX_RESUMED_REQUESTS = 4;
 
 /** Maximum time from the end of a wait to the end of the read. Milliseconds. */
@@ -112,23 +104,23 @@ function respond(
   partnerRead: PartnerRead,
   requireAccess: RequireAccess,
   dependencies: PartnerDependencies,
-  waits: { position: PositionWait; event: EventWait },
+  concurrencyLimiter: ConcurrencyLimiter,
 ): Koa.Middleware<State> {
   const resume = limitCallerReads(MAX_RESUMED_REQUESTS);
+  const { waits, brand, readRow } = dependencies;
   return async (ctx) => {
-    await waits.position.wait(ctx, ctx.state.applicationId);
+    const requiredPosition = readPosition(ctx, brand);
+    if (requiredPosition !== undefined) await waits.forPosition(ctx.state.applicationId, requiredPosition);
     const startedAt = performance.now();
     const read = async (lastWait?: WaitForEvent) => {
       const { deadline, applicationId } = ctx.state;
       const context: ReadContext = {
-        readRow: (statement, values) => dependencies.readRow(statement, values, deadline, applicationId),
-        brand: dependencies.brand,
+        readRow: (statement, values) => readRow(statement, values, deadline, applicationId),
+        brand,
       };
       const { operationId, isPaged } = partnerRead;
       const parameters = readParameters(partnerRead.parameters ?? {}, ctx.query);
-      const alternative = partnerRead.alternative?.appliesTo(ctx.state, parameters)
-        ? partnerRead.alternative
-        : undefined;
+      const alternative = partnerRead.alternative?.appliesTo(parameters) ? partnerRead.alternative : undefined;
       const request = {
         state: ctx.state,
         pathParams: (ctx as { params?: Record<string, string> }).params ?? {},
@@ -139,13 +131,13 @@ function respond(
       const { sql, getSqlParameters, completeBody } = alternative ?? partnerRead;
       const statement = { name: `partner ${operationId}${sql === partnerRead.sql ? "" : " alternative"}`, text: sql };
       const values = await getSqlParameters(request, context);
-      const body = await readBody(partnerRead, statement, values, ctx.state, dependencies.readRow);
+      const body = await readBody(partnerRead, statement, values, ctx.state, readRow);
       const wait = partnerRead.findWait?.(body, request);
       return { wait, body: completeBody?.(body, context, request) ?? body };
     };
     const waitForEvent = async ({ wait }: Awaited<ReturnType<typeof read>>) => {
       const timeoutMs = wait ? startedAt + wait.timeoutMs - performance.now() : 0;
-      return wait && timeoutMs > 0 && waits.event.wait(ctx, { ...wait, timeoutMs });
+      return wait && timeoutMs > 0 && awaitEvent(ctx, waits, concurrencyLimiter, { ...wait, timeoutMs });
     };
     let result = await read();
     while (await waitForEvent(result)) {
@@ -160,6 +152,33 @@ function respond(
     ctx.type = "application/json";
     ctx.body = `{"ok":true,${result.body.slice(1)}`;
   };
+}
+
+/**
+ * Waits for an event of the request's clinic, or of its application. Meanwhile, the request does not count as a request
+ * in progress, and the time does not count as its duration.
+ *
+ * @returns true if the request should be authorized and read again
+ */
+async function awaitEvent(
+  ctx: Koa.ParameterizedContext<State>,
+  waits: Waits,
+  concurrencyLimiter: ConcurrencyLimiter,
+  { position, timeoutMs }: WaitForEvent,
+): Promise<boolean> {
+  const { applicationId } = ctx.state;
+  const controller = new AbortController();
+  const abort = () => controller.abort();
+  ctx.res.once("close", abort);
+  const startedAt = performance.now();
+  concurrencyLimiter.leave(applicationId);
+  try {
+    return await waits.forEvent(applicationId, getOwnerId(ctx.state), position, timeoutMs, controller.signal);
+  } finally {
+    concurrencyLimiter.reenter(applicationId);
+    ctx.res.off("close", abort);
+    ctx.state.waitedMs = (ctx.state.waitedMs ?? 0) + performance.now() - startedAt;
+  }
 }
 
 async function readBody(
@@ -188,8 +207,7 @@ const accessStatement = {
   text: `SELECT
     coalesce(NOT a.revoked AND a.credential_ids ? $2, false) AS "isCredentialActive",
     coalesce(a.scopes, '[]') AS "applicationScopes",
-    CASE WHEN c.clinic_id IS NOT NULL THEN json_build_object('scopes', i.scopes, 'branchIds', i.branch_ids,
-      'animalAccess', i.animal_access, 'rateLimitPerMinute', coalesce(i.rate_limit_per_minute, ${DEFAULT_RATE_LIMIT_PER_MINUTE})) END AS installation,
+    CASE WHEN c.clinic_id IS NOT NULL THEN ${installationAccess.sql} END AS installation,
     $5::uuid IS NULL OR EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.branch
       WHERE clinic_id = $4::uuid AND branch_id = $5::uuid) AS "isBranchKnown"
   FROM (VALUES (1)) request
@@ -202,14 +220,7 @@ const accessStatement = {
 const accessRecordSchema = z.object({
   isCredentialActive: z.boolean(),
   applicationScopes: z.array(scope),
-  installation: z
-    .object({
-      scopes: z.array(scope),
-      branchIds: z.array(uuid).nullable(),
-      animalAccess,
-      rateLimitPerMinute: rateLimit,
-    })
-    .nullable(),
+  installation: installationAccess.schema.nullable(),
   isBranchKnown: z.boolean(),
 }) satisfies z.ZodType<AccessRecord>;
 

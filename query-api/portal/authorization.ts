@@ -1,4 +1,5 @@
 import type { Permission } from "../../shared/domain/events/people.ts";
+import { buildEntitlementInEffectSql } from "../../shared/partner-api/slot-search.ts";
 import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 
 interface Requirement {
@@ -40,8 +41,7 @@ export type Refusal =
   | "entitlement_required"
   | "operational_access_denied";
 
-export const entitlementInEffectSql =
-  "(e.enabled AND (e.effective_until IS NULL OR e.effective_until > $2::timestamptz))";
+export const entitlementInEffectSql = buildEntitlementInEffectSql("$2::timestamptz");
 
 /**
  * Lists the error codes of an operation's 403 responses, each with its SQL condition on the row `access`. The OpenAPI
@@ -124,8 +124,8 @@ export function buildBranchIdsSql(rowName: string): string {
 
 /**
  * Builds the SQL of a portal operation. The SQL resolves clinic and branch, authorizes the request and then reads the
- * data, in one round trip. It returns one row with the text `answer`: the code of the first refusal, or the JSON of
- * `dataSql`. With a column for each of them, Postgres would check every condition twice.
+ * data, in one round trip. The SQL returns one row with the text `answer`: the code of the first refusal, or the JSON
+ * of `dataSql`. With a column for each of them, Postgres would check every condition twice.
  *
  * @param dataSql SELECT that returns one JSON value; it can use the row `access`, and its parameters start at $3
  */

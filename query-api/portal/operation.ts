@@ -32,10 +32,10 @@ export interface PortalOperation<Declared extends QueryParameters = QueryParamet
   /** Body of a 200 response, which starts with `envelope` or `datedEnvelope`. */
   response: z.ZodObject;
   /**
-   * SELECT that returns the body without the envelope, as one JSON object. It can use the row `access` with clinic,
-   * branch and membership. $1 is the user, and $2 is the request's time. The results of `getValues` start at $3. The
-   * SELECT must restrict every table to `access.clinic_id`. If `getValues` did not know a time zone that the SELECT needs,
-   * it returns a JSON array of such time zones instead.
+   * SELECT that returns the body without the envelope, as one JSON object. The SELECT can use the row `access` with
+   * clinic, branch and membership. $1 is the user, and $2 is the request's time. The results of `getValues` start at
+   * $3. The SELECT must restrict every table to `access.clinic_id`. If `getValues` did not know a time zone that the
+   * SELECT needs, it returns a JSON array of such time zones instead.
    */
   sql: string;
   /**
@@ -62,9 +62,9 @@ export function wrapInEnvelope(body: string, correlationId: string, generatedAt:
 }
 
 /**
- * Returns an SQL aggregate expression that builds the elements of a JSON array of objects, without its brackets. The
- * result is null if there are no objects. The caller adds the brackets with `concat`, which ignores null. The operator
- * `||` would copy a long list each time.
+ * Returns an SQL aggregate that builds the objects of a JSON array, without the array's brackets. The result is null if
+ * there are no objects. The caller adds the brackets with `concat`, which ignores null. The operator `||` would copy a
+ * long list each time.
  *
  * @param membersSql SQL expression for one object's members as text, without braces
  * @param orderSql ORDER BY expression of the array

@@ -45,7 +45,10 @@ interface CachedSession {
   validUntil: number;
 }
 
-/** The role distinguishes a user's token from the anon and service-role keys, which the same provider signs. */
+/**
+ * Claims of a session's token. The role distinguishes a user's token from the anon and service-role keys, which the
+ * same provider signs.
+ */
 const claimsSchema = z.object({ sub: uuid, role: z.literal("authenticated"), exp: z.number() });
 
 /** @throws {ConfigError} if neither a secret nor public keys are configured */

@@ -6,7 +6,7 @@ export type KeySetting = Extract<keyof Settings, `${string}_KEYS`>;
 /**
  * Generates a key, and returns the value of a setting with this key.
  *
- * @param former keys of the setting. They stay before the new key, and the key in use stays in use.
+ * @param former keys of the setting. The former keys stay before the new key, and the key in use does not change.
  */
 export function generateKeys(setting: KeySetting, former?: Config<KeySetting>[KeySetting]): string {
   const purpose = setting.toLowerCase().replace(/(_signing|_secret)?_keys$/, "");

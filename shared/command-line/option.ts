@@ -44,21 +44,6 @@ export const option = {
     return createOption(schema, help, placeholder, (text) => text);
   },
 
-  /**
-   * Defines an option with an optional text. The value is null if the option is omitted or, on the command line, empty.
-   */
-  nullableText<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
-    return createOption(schema.nullable().default(null), help, placeholder, toNullIfEmpty);
-  },
-
-  /**
-   * Defines an option that changes a stored text. An omitted option leaves the text unchanged. An empty value clears
-   * the text (null).
-   */
-  textChange<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
-    return createOption(schema.optional(), help, placeholder, toNullIfEmpty);
-  },
-
   number<Schema extends z.ZodType>(schema: Schema, help: string) {
     return createOption(schema, help, "number", (text) =>
       /^-?\d+(\.\d+)?$/.test(text) && isExactNumber(text) ? Number(text) : text,
@@ -68,6 +53,11 @@ export const option = {
   /** Defines an option without a value: true if given, otherwise false. */
   flag(help: string) {
     return createOption(z.boolean().default(false), help, undefined, () => true);
+  },
+
+  /** Defines an option that is true if it is given without a value. */
+  boolean<Schema extends z.ZodType>(schema: Schema, help: string) {
+    return createOption(schema, help, "[true|false]", (text) => ({ true: true, false: false })[text] ?? text);
   },
 
   /** Defines an option with a list of values, separated by commas on the command line. */
@@ -107,12 +97,12 @@ export const option = {
   values<Schema extends z.ZodType>(schema: Schema, help: string, placeholder: string) {
     return option.text(schema, help, `${placeholder}...`);
   },
-
-  /** Defines an option with the id of the object that the command creates. Only an import requires the id. */
-  newId(help: string): Option<typeof uuid> {
-    return { ...option.id(help), isGenerated: true };
-  },
 };
+
+/** Returns true if a value of the schema may be missing in an object. */
+export function isOptional(schema: z.ZodType): boolean {
+  return schema instanceof z.ZodExactOptional || schema.safeParse(undefined).success;
+}
 
 export const jsonOption = option.flag("print the result as one line of JSON");
 
@@ -123,21 +113,17 @@ export const jsonOption = option.flag("print the result as one line of JSON");
  * @throws {InputError} that names the invalid options
  */
 export function readOptions<O extends Options>(options: O, givenValues: Record<string, unknown>): OptionValues<O> {
-  const parseResult = createOptionsSchema(options).safeParse(givenValues);
+  const shape = Object.fromEntries(Object.entries(options).map(([name, { schema }]) => [name, schema]));
+  const parseResult = z.strictObject(shape).safeParse(givenValues);
   if (parseResult.success) return parseResult.data as OptionValues<O>;
   throw new InputError(formatProblems(toOptionProblems(parseResult.error, givenValues), toOptionName));
-}
-
-/** Creates the schema of the values of options. The schema permits no other values. */
-export function createOptionsSchema(options: Options) {
-  return z.strictObject(Object.fromEntries(Object.entries(options).map(([name, { schema }]) => [name, schema])));
 }
 
 /** Converts zod issues to problems, each with the name of its option. */
 export function toOptionProblems({ issues }: z.ZodError, givenValues: Record<string, unknown>): OptionProblem[] {
   return issues.flatMap((issue): OptionProblem[] => {
     if (issue.code === "unrecognized_keys") {
-      const message = "is not an option of this command";
+      const message = "is not a field of this command";
       return issue.keys.map((option) => ({ option, path: [option], message }));
     }
     const { path } = issue;
@@ -159,8 +145,4 @@ export function formatProblems(problems: OptionProblem[], getOptionName: (option
 /** Converts an option name to its form on the command line: `fullName` becomes `--full-name`. */
 export function toOptionName(option: string): string {
   return `--${option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
-}
-
-function toNullIfEmpty(text: string): string | null {
-  return text === "" ? null : text;
 }

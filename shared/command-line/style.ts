@@ -1,6 +1,10 @@
-import type { Terminal } from "./terminal.ts";
+import { randomUUID } from "node:crypto";
+import { escapeControlCharacters, type Terminal } from "./terminal.ts";
 
 const CODES = { bold: [1, 22], dim: [2, 22], red: [31, 39], green: [32, 39] } as const;
+
+/** Start of a style in a line that is not rendered yet. It is random, so that stored text cannot contain it. */
+const STYLE_MARK = randomUUID();
 
 /** Functions that mark a text. Without colours, they return the text unchanged. */
 export type Style = Record<keyof typeof CODES, (text: string) => string>;
@@ -11,7 +15,12 @@ export function createStyle({ env, columns }: Pick<Terminal, "env" | "columns">)
   return Object.fromEntries(
     Object.entries(CODES).map(([name, [start, end]]) => [
       name,
-      (text: string) => (hasColors ? `\x1b[${start}m${text}\x1b[${end}m` : text),
+      (text: string) => (hasColors ? `${STYLE_MARK}${start}m${text}${STYLE_MARK}${end}m` : text),
     ]),
   ) as Style;
+}
+
+/** Converts styles to the codes of a terminal, and escapes all control characters except line breaks. */
+export function renderLine(line: string): string {
+  return line.split("\n").map(escapeControlCharacters).join("\n").replaceAll(STYLE_MARK, "\x1b[");
 }

@@ -109,7 +109,7 @@ export function showProgress({ redraw, writeError }: Pick<Terminal, "redraw" | "
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression finds control characters on purpose
-const CONTROL_CHARACTERS = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const CONTROL_CHARACTERS = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
 /** Escapes the control characters in stored text, because a terminal would interpret them. */
 export function escapeControlCharacters(text: string): string {

@@ -1,5 +1,6 @@
 import { DomainError } from "./domain-error.ts";
 import { isEqual } from "./equal.ts";
+import type { Instant } from "./time/rfc3339.ts";
 
 /**
  * Requires that an aggregate exists.
@@ -41,8 +42,25 @@ export function registerIdempotently<Event extends { data: object }>(
   objectName: string,
 ): Event[] {
   if (registeredData === undefined) return [event];
-  if (isEqual(registeredData, event.data)) return [];
+  if (!isEqual(registeredData, event.data)) refuseExisting(registeredData, objectName);
+  return [];
+}
+
+/** @throws {DomainError} `<objectName>_exists` if an aggregate exists */
+export function refuseExisting(state: object | undefined, objectName: string): void {
+  if (!state) return;
   throw new DomainError(`${objectName}_exists`, `the id already belongs to another ${toWords(objectName)}`);
+}
+
+/**
+ * Requires that a credential does not expire, or expires later.
+ *
+ * @param now milliseconds since 1970
+ * @throws {DomainError} `expiry_passed`
+ */
+export function requireFutureExpiry({ expiresAt }: { expiresAt: Instant | null }, now: number): void {
+  if (expiresAt === null || Date.parse(expiresAt) > now) return;
+  throw new DomainError("expiry_passed", "the expiry time is in the past");
 }
 
 function toWords(objectName: string): string {

@@ -9,7 +9,7 @@ import streams, {
 } from "@eventstore/db-client/generated/streams_pb.js";
 import empty from "google-protobuf/google/protobuf/empty_pb.js";
 import { withTimeout } from "../runtime/timeout.ts";
-import { MAX_SHARED_BYTES, sendSharedAppend } from "./batch-append.ts";
+import { sendSharedAppend } from "./batch-append.ts";
 import { toGrpcClient } from "./grpc-client.ts";
 
 /** An event to append. Data and metadata are bytes, which the log stores unchanged. */
@@ -100,13 +100,11 @@ export async function appendEventsInSharedCall(
   // The request has no deadline, because the server compares it with its own clock.
   const request = new streams.BatchAppendReq().setOptions(options).setProposedMessagesList(messages).setIsFinal(true);
   const expiry = new AbortController();
-  const response = await withTimeout(timeoutMs, sendSharedAppend(client, request, size, expiry.signal)).catch(
-    (error) => {
-      // A repeat by the caller, and later appends, must find the call retired.
-      expiry.abort(error);
-      throw error;
-    },
-  );
+  const response = await withTimeout(timeoutMs, sendSharedAppend(client, request, expiry.signal)).catch((error) => {
+    // A repeat by the caller, and later appends, must find the call retired.
+    expiry.abort(error);
+    throw error;
+  });
   const success = response.getSuccess();
   if (success) return BigInt(success.getPosition()?.getCommitPosition() ?? 0);
   const refusal = response.getError();
@@ -117,6 +115,9 @@ export async function appendEventsInSharedCall(
     );
   throw new Error(`the log refused the append in a shared call: ${refusal?.getMessage()}`);
 }
+
+/** Maximum size of an append that shares a call. Bytes. */
+const MAX_SHARED_BYTES = 1024 * 1024;
 
 /** Estimated size of an event's id, type and encoding. Bytes. */
 const EVENT_OVERHEAD_BYTES = 200;

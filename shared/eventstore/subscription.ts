@@ -1,12 +1,15 @@
 import {
   type END,
   type EventStoreDBClient,
+  eventTypeFilter,
   excludeSystemEvents,
   type Filter,
   type ResolvedEvent,
   START,
+  type RecordedEvent as StoredEvent,
   streamNameFilter,
 } from "@eventstore/db-client";
+import { type Channel, connectivityState } from "@grpc/grpc-js";
 import { isCatalogStream } from "../domain/events/catalog.ts";
 import type { Category } from "../domain/events/category.ts";
 import { eventMetadata } from "../domain/events/metadata.ts";
@@ -15,12 +18,11 @@ import { EventSchemaError, parseStoredEvent } from "../domain/events/stored-even
 import { onAbort } from "../runtime/abort.ts";
 import { toGrpcClient } from "./grpc-client.ts";
 import { LogUnavailableError } from "./log.ts";
-import { onReconnection } from "./reconnection.ts";
 
 export type SubscriptionItem =
   | { kind: "event"; event: RecordedEvent; position: bigint }
   | UnreadableItem
-  /** An event for which `isSkipped` returned true. It was not parsed. */
+  /** An event for which `isSkipped` returned true. The event was not parsed. */
   | { kind: "skipped"; stream: string; id: string; position: bigint }
   /** An event of another program, or of the log itself. Its stream may be deleted at any time. */
   | { kind: "foreign"; position: bigint }
@@ -48,39 +50,50 @@ export function describeLogPosition({ position, stream, revision }: LogPosition)
   return `position ${position}, stream ${stream}, revision ${revision}`;
 }
 
-interface SubscriptionOptions {
+interface StoredSubscriptionOptions {
   client: EventStoreDBClient;
   /**
    * Position of the last handled event, after which the subscription starts. If undefined, the subscription starts at
    * the beginning of the log; if `END`, after the last stored event.
    */
   after: bigint | typeof END | undefined;
+  signal: AbortSignal;
+  /** Events that the server sends. If undefined, it sends all events, also the log's own. */
+  filter?: Filter;
+  /** If true, the subscription throws if the server sends nothing for too long. Use it for reads that end. */
+  endsOnSilence?: boolean;
+}
+
+interface SubscriptionOptions extends Omit<StoredSubscriptionOptions, "filter" | "endsOnSilence"> {
   /** Categories of the streams to deliver. If undefined, all streams except system streams are delivered. */
   categories?: readonly Category[];
+  /** Types of the events to deliver, instead of categories. */
+  types?: readonly string[];
   /** Returns true if an event must be delivered as `skipped`, without being parsed. */
   isSkipped?(stream: string, revision: bigint): boolean;
-  signal: AbortSignal;
 }
 
 /** Number of 32-event batches after which the server reports its progress. The subscription ignores these reports. */
 const CHECKPOINT_INTERVAL_BATCHES = 1_000;
 
+/** A stored event with its position, or the signal that all stored events have been delivered. Live events follow. */
+export type StoredItem = { kind: "stored"; event: StoredEvent; position: bigint } | { kind: "caughtUp" };
+
 /**
- * Subscribes to the whole log. Items arrive in log order. The subscription throws if the connection is lost, or if the
- * client sends new calls on another one: a response to a call then never hides that the subscription's connection is
- * dead. The subscription returns if the server ends it or the signal aborts. Unless the signal aborted, the caller should
- * back off and subscribe again after the last handled position. Events in streams of other programs are delivered as
- * `foreign`.
+ * Subscribes to the log, without parsing the events. Items arrive in log order. The subscription throws if the
+ * connection is lost, or if the client sends new calls on another one: a response to a call then never hides that the
+ * subscription's connection is dead. The subscription returns if the server ends it or the signal aborts. Unless the
+ * signal aborted, the caller should back off and subscribe again after the last handled position.
  *
  * @throws the client's error if the log is unavailable
  */
-export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenerator<SubscriptionItem, void> {
-  const { client, after, categories, isSkipped = () => false, signal } = options;
+export async function* subscribeToStoredEvents(options: StoredSubscriptionOptions): AsyncGenerator<StoredItem, void> {
+  const { client, after, signal, filter, endsOnSilence = false } = options;
   if (signal.aborted) return;
   const channel = await toGrpcClient(client).getChannel();
   const subscription = client.subscribeToAll({
     fromPosition: typeof after === "bigint" ? { commit: after, prepare: after } : (after ?? START),
-    filter: createFilter(categories),
+    ...(filter && { filter }),
   });
   // The client emits this signal outside of the stream. Pushing an item into the stream orders it after earlier events.
   subscription.on("caughtUp", () => subscription.push({ kind: "caughtUp" }));
@@ -88,20 +101,35 @@ export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenera
     subscription.destroy(new LogUnavailableError("the connection to the event log was replaced")),
   );
   const removeListener = onAbort(signal, () => subscription.destroy());
+  const watchdog = endsOnSilence
+    ? createSilenceWatchdog(() => subscription.destroy(new LogUnavailableError("the event log stopped sending events")))
+    : undefined;
   try {
-    for await (const streamedItem of subscription as AsyncIterable<StreamedItem>) {
-      yield "kind" in streamedItem ? streamedItem : toSubscriptionItem(streamedItem, isSkipped);
+    for await (const item of subscription as AsyncIterable<{ kind: "caughtUp" } | ResolvedEvent>) {
+      watchdog?.pause();
+      yield "kind" in item ? item : toStoredItem(item);
+      watchdog?.restart();
     }
   } catch (error) {
     if (!signal.aborted) throw error;
   } finally {
+    watchdog?.end();
     removeListener();
     removeWatch();
     await subscription.unsubscribe().catch(ignoreUnsubscribeError);
   }
 }
 
-type StreamedItem = SubscriptionItem | ResolvedEvent;
+/**
+ * Subscribes to the events of this product, and parses them. Events in streams of other programs are delivered as
+ * `foreign`. Ends and fails like {@link subscribeToStoredEvents}.
+ */
+export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenerator<SubscriptionItem, void> {
+  const { categories, types, isSkipped = () => false, ...rest } = options;
+  const filter = types ? eventTypeFilter({ prefixes: [...types] }) : createFilter(categories);
+  for await (const item of subscribeToStoredEvents({ ...rest, filter }))
+    yield item.kind === "stored" ? toSubscriptionItem(item, isSkipped) : item;
+}
 
 /**
  * Ignores a failed `unsubscribe`. The loop over the subscription has already thrown the connection error that made it
@@ -116,11 +144,15 @@ function createFilter(categories: readonly Category[] | undefined): Filter {
     : excludeSystemEvents(options);
 }
 
+function toStoredItem({ event, commitPosition: position }: ResolvedEvent): StoredItem {
+  if (!event || position === undefined) throw new Error("the event log returned an event without a position");
+  return { kind: "stored", event, position };
+}
+
 function toSubscriptionItem(
-  { event, commitPosition: position }: ResolvedEvent,
+  { event, position }: Pick<Extract<StoredItem, { kind: "stored" }>, "event" | "position">,
   isSkipped: NonNullable<SubscriptionOptions["isSkipped"]>,
 ): SubscriptionItem {
-  if (!event || position === undefined) throw new Error("the event log returned an event without a position");
   const { id, type, streamId: stream, revision } = event;
   if (isSkipped(stream, revision)) return { kind: "skipped", stream, id, position };
   // The log itself writes events such as `$streamDeleted` to any stream.
@@ -139,4 +171,74 @@ const clinicMetadata = eventMetadata.pick({ clinicId: true });
 
 function findClinicId(metadata: unknown): string | null {
   return clinicMetadata.safeParse(metadata).data?.clinicId ?? null;
+}
+
+interface Watch {
+  listener(): void;
+  /** True if the channel has been connected since the watch began. */
+  wasReady: boolean;
+}
+
+const watchesByChannel = new WeakMap<Channel, Set<Watch>>();
+
+/**
+ * Calls the listener when the channel has closed or has connected again. Its earlier calls keep their connection. All
+ * listeners share one watch of the channel, because gRPC cannot remove a watch.
+ *
+ * @returns a function that removes the listener
+ */
+export function onReconnection(channel: Channel, listener: () => void): () => void {
+  const state = channel.getConnectivityState(false);
+  if (state === connectivityState.SHUTDOWN) {
+    listener();
+    return () => {};
+  }
+  const watches = watchesByChannel.get(channel) ?? new Set();
+  if (!watchesByChannel.has(channel)) {
+    watchesByChannel.set(channel, watches);
+    watchState(channel, state, watches);
+  }
+  const watch = { listener, wasReady: state === connectivityState.READY };
+  watches.add(watch);
+  return () => watches.delete(watch);
+}
+
+function watchState(channel: Channel, stateBefore: connectivityState, watches: ReadonlySet<Watch>): void {
+  channel.watchConnectivityState(stateBefore, Number.POSITIVE_INFINITY, () => {
+    const state = channel.getConnectivityState(false);
+    const [isClosed, isReady] = [state === connectivityState.SHUTDOWN, state === connectivityState.READY];
+    if (!isClosed) watchState(channel, state, watches);
+    for (const watch of watches) {
+      if (isClosed || (isReady && watch.wasReady)) watch.listener();
+      watch.wasReady ||= isReady;
+    }
+  });
+}
+
+/** Time after which a read fails if the event log sends nothing. */
+const SILENCE_TIMEOUT_MS = 10_000;
+
+interface SilenceWatchdog {
+  restart(): void;
+  /** Stops waiting. Call it while the consumer processes an event. */
+  pause(): void;
+  end(): void;
+}
+
+/** Calls `onSilence` if the event log sends nothing for too long while a read waits for it. */
+export function createSilenceWatchdog(onSilence: () => void): SilenceWatchdog {
+  let startedAt: number | undefined = performance.now();
+  const timer = setInterval(() => {
+    if (startedAt !== undefined && performance.now() - startedAt > SILENCE_TIMEOUT_MS) onSilence();
+  }, 1_000);
+  timer.unref();
+  return {
+    restart() {
+      startedAt = performance.now();
+    },
+    pause() {
+      startedAt = undefined;
+    },
+    end: () => clearInterval(timer),
+  };
 }

@@ -1,14 +1,17 @@
 import { type Span, startSpan } from "../tracing/span.ts";
-import type { NewEvent } from "./log.ts";
+
+interface TraceableEvent {
+  metadata: { traceparent?: string | undefined };
+}
 
 /**
  * Appends events with one span in each trace that the events belong to. An append can contain the events of several
  * requests. The metadata of the appended events names the span, so that the spans of later steps become its children.
  */
-export async function traceAppend<Result>(
+export async function traceAppend<Event extends TraceableEvent, Result>(
   stream: string,
-  events: readonly NewEvent[],
-  append: (events: readonly NewEvent[]) => Promise<Result>,
+  events: readonly Event[],
+  append: (events: readonly Event[]) => Promise<Result>,
 ): Promise<Result> {
   const spansByParent = startAppendSpans(stream, events);
   if (spansByParent.size === 0) return append(events);
@@ -26,7 +29,7 @@ export async function traceAppend<Result>(
 }
 
 /** @returns spans by trace context of their parents */
-function startAppendSpans(stream: string, events: readonly NewEvent[]): Map<string, Span> {
+function startAppendSpans(stream: string, events: readonly TraceableEvent[]): Map<string, Span> {
   const spansByParent = new Map<string, Span>();
   for (const { metadata } of events) {
     const { traceparent } = metadata;
@@ -38,7 +41,10 @@ function startAppendSpans(stream: string, events: readonly NewEvent[]): Map<stri
   return spansByParent;
 }
 
-function replaceTraceparent(event: NewEvent, spansByParent: ReadonlyMap<string, Span>): NewEvent {
+function replaceTraceparent<Event extends TraceableEvent>(
+  event: Event,
+  spansByParent: ReadonlyMap<string, Span>,
+): Event {
   const span = spansByParent.get(event.metadata.traceparent ?? "");
   return span ? { ...event, metadata: { ...event.metadata, traceparent: span.traceparent } } : event;
 }

@@ -36,6 +36,11 @@ export function createUnavailableError(code: string, cause: unknown, retryAfterS
   return new ApiError(503, code, { headers: { "Retry-After": String(retryAfterSeconds) }, cause });
 }
 
+/** Returns the path of the row that explains an error code in the API reference. */
+export function toDocUrl(code: string): string {
+  return `/docs#error-${code}`;
+}
+
 /**
  * Creates headers and body of an error response that is sent without Koa.
  *
@@ -46,7 +51,7 @@ export function createErrorResponse(code: string): {
   body: string;
 } {
   const correlationId = randomUUID();
-  const body = JSON.stringify({ ok: false, error: code, correlationId });
+  const body = JSON.stringify({ ok: false, error: code, correlationId, docUrl: toDocUrl(code) });
   const headers = {
     "Content-Type": "application/json; charset=utf-8",
     "Content-Length": Buffer.byteLength(body),

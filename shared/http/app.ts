@@ -4,12 +4,11 @@ import type { Registry } from "prom-client";
 import { LogUnavailableError, WrongExpectedRevisionError } from "../eventstore/log.ts";
 import { registerReadinessMetric, registerRequestMetrics, serveMetrics } from "../metrics/http-metrics.ts";
 import { createRegistry } from "../metrics/registry.ts";
-import { KeyStoreUnavailableError } from "../personal-data/data-keys.ts";
-import { isPostgresUnavailable } from "../postgres/unavailable.ts";
+import { isPostgresUnavailable } from "../runtime/failures.ts";
 import type { Logger } from "../runtime/logger.ts";
 import type { DeprecatedPath } from "../runtime/setting-schemas.ts";
 import { checkTraceparent, isTracing, startTrace } from "../tracing/span.ts";
-import { ApiError, createUnavailableError } from "./api-error.ts";
+import { ApiError, createUnavailableError, toDocUrl } from "./api-error.ts";
 import { type Readiness, serveHealth, shareRunningCheck } from "./health.ts";
 import { findForwardedAddress, parseQuery } from "./request.ts";
 import { requireRoute } from "./router.ts";
@@ -24,7 +23,10 @@ export interface RequestState {
   /** Aborts if the response is sent before the handler ends; see `limitResponseTime`. */
   signal?: AbortSignal;
   log: RequestLog;
-  /** Milliseconds that the request has waited because the caller asked for it. They do not count as its duration. */
+  /**
+   * Milliseconds that the request has waited because the caller asked for it. This wait does not count as the request's
+   * duration.
+   */
   waitedMs?: number;
 }
 
@@ -34,6 +36,8 @@ interface AppOptions {
   retiredPaths: readonly string[];
   deprecatedPaths?: readonly DeprecatedPath[] | undefined;
   isProxyTrusted: boolean;
+  /** If true, error bodies contain the path of their explanation in the API reference. */
+  hasReference?: boolean;
   checkReadiness: Readiness;
   /** Registry of the metrics that the application serves. By default, a new registry. */
   registry?: Registry;
@@ -76,7 +80,7 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     ctx.res.setHeader("X-Content-Type-Options", "nosniff");
     if (options.isProxyTrusted) ctx.request.ip = findForwardedAddress(ctx.req.headers) ?? ctx.ip;
     const startedAt = performance.now();
-    await renderErrors(ctx, next);
+    await renderErrors(ctx, next, options.hasReference);
     const { waitedMs } = ctx.state;
     const durationMs = performance.now() - startedAt - (waitedMs ?? 0);
     if (waitedMs !== undefined) ctx.state.log.addFields({ waited: Math.round(waitedMs) });
@@ -116,7 +120,11 @@ interface MatchedRoute {
   _matchedRouteName?: string;
 }
 
-async function renderErrors(ctx: Koa.ParameterizedContext<RequestState>, next: Koa.Next): Promise<void> {
+async function renderErrors(
+  ctx: Koa.ParameterizedContext<RequestState>,
+  next: Koa.Next,
+  hasReference = false,
+): Promise<void> {
   try {
     await next();
   } catch (error) {
@@ -129,6 +137,7 @@ async function renderErrors(ctx: Koa.ParameterizedContext<RequestState>, next: K
       ok: false,
       error: apiError.code,
       correlationId: ctx.state.correlationId,
+      ...(hasReference && { docUrl: toDocUrl(apiError.code) }),
       ...(apiError.details && { details: apiError.details }),
     };
   }
@@ -138,7 +147,6 @@ async function renderErrors(ctx: Koa.ParameterizedContext<RequestState>, next: K
 function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof LogUnavailableError) return createUnavailableError("event_log_unavailable", error);
-  if (error instanceof KeyStoreUnavailableError) return createUnavailableError("data_source_unavailable", error);
   // Other writers changed the stream during every attempt. No event was appended, and a later retry can succeed.
   if (error instanceof WrongExpectedRevisionError) return createUnavailableError("concurrent_changes", error);
   if (isPostgresUnavailable(error)) return createUnavailableError("data_source_unavailable", error);

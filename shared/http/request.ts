@@ -49,10 +49,10 @@ export function toCallerAddress(text: string): string {
   return `${networkParts.join(":")}::/64`;
 }
 
-/** Maximum number of members of a query. No operation has half as many parameters. */
+/** Maximum number of parameters in a query. No operation has half as many parameters. */
 export const MAX_QUERY_MEMBERS = 100;
 
-/** Beginning of the paths of the portal API. Its contract knows no error for a query. */
+/** Beginning of the paths of the portal API. The contract has no error for an invalid query. */
 const PORTAL_PREFIX = "/api/v1/";
 
 /**

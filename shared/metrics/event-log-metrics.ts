@@ -37,12 +37,12 @@ export function createEventLogMeter(registry: Registry): (log: EventLog) => Even
     durations.zero({ request, outcome: "unavailable" });
   }
 
-  async function measure<T>(request: Request, send: () => Promise<T>, countEvents: (result: T) => number): Promise<T> {
+  async function measure<T>(request: Request, response: Promise<T>, countEvents: (result: T) => number): Promise<T> {
     const startedAt = performance.now();
     const record = (outcome: Outcome) =>
       durations.observe({ request, outcome }, (performance.now() - startedAt) / 1_000);
     try {
-      const result = await send();
+      const result = await response;
       record("ok");
       events.inc({ request }, countEvents(result));
       return result;
@@ -54,25 +54,12 @@ export function createEventLogMeter(registry: Registry): (log: EventLog) => Even
 
   return (log) => ({
     read: (stream, lastRevision, signal) =>
-      measure(
-        "read",
-        () => log.read(stream, lastRevision, signal),
-        ({ length }) => length,
-      ),
-    readLast: (stream, maxRevision) =>
-      measure(
-        "read",
-        () => log.readLast(stream, maxRevision),
-        (event) => (event ? 1 : 0),
-      ),
-    append: (stream, expectedRevision, newEvents) => {
+      measure("read", log.read(stream, lastRevision, signal), ({ length }) => length),
+    readLast: (stream, maxRevision) => measure("read", log.readLast(stream, maxRevision), (event) => (event ? 1 : 0)),
+    append(stream, expectedRevision, newEvents) {
       const category = stream.slice(0, stream.indexOf("-"));
       if (getLengthShare(stream, expectedRevision, newEvents) >= 0.5) longStreamChanges.inc({ category });
-      return measure(
-        "append",
-        () => log.append(stream, expectedRevision, newEvents),
-        () => newEvents.length,
-      );
+      return measure("append", log.append(stream, expectedRevision, newEvents), () => newEvents.length);
     },
   });
 }

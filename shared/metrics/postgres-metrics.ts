@@ -4,7 +4,7 @@ import type { ReportMissingKeys } from "../personal-data/create-data-keys.ts";
 import type { RateLimitEvents } from "../rate-limit/limiter.ts";
 import type { Logger } from "../runtime/logger.ts";
 
-/** Registers the metrics of pools of connections to Postgres. The name of a pool is its application name. */
+/** Registers the metrics of connection pools to Postgres. The name of a pool is its application name. */
 export function registerPoolMetrics(registry: Registry, pools: readonly pg.Pool[]): void {
   const registerGauge = <Label extends string>(
     name: string,

@@ -5,25 +5,24 @@ import { gzipSync } from "node:zlib";
 import type Router from "@koa/router";
 import type Koa from "koa";
 import { READ_METHODS } from "../http/router.ts";
-import { limitAddressConcurrency } from "../rate-limit/concurrency.ts";
+import { limitAddressConcurrency } from "../rate-limit/middleware.ts";
 
 export interface Page {
   path: string;
   type: string;
   body: Buffer;
-  compressedBody: Buffer;
   /** Hash of the body. The ETag is weak, because both encodings of a page have the same one. */
   etag: string;
 }
 
 export function toPage(path: string, type: string, body: Buffer): Page {
   const etag = `W/"${createHash("sha256").update(body).digest("base64url")}"`;
-  return { path, type, body, compressedBody: gzipSync(body), etag };
+  return { path, type, body, etag };
 }
 
 /**
  * Serves each page at its path with the given headers, without authentication. Compresses it if the client accepts
- * gzip. Returns 304 if the client already has the current version.
+ * gzip. Returns 304 if the client already has the current version. Redirects the path with a trailing slash.
  *
  * @param operation name of all pages in metrics
  */
@@ -34,7 +33,9 @@ export function servePages(
   operation: string,
 ): void {
   const limitConcurrency = limitAddressConcurrency() as Koa.Middleware;
-  for (const { path, type, body, compressedBody, etag } of pages) {
+  for (const { path, type, body, etag } of pages) {
+    // Compressing all pages would delay the start of the service.
+    let compressedBody: Buffer | undefined;
     const sendPage: Koa.Middleware = (ctx) => {
       ctx.set({ ...headers, ETag: etag, Vary: "Accept-Encoding" });
       ctx.type = type;
@@ -42,10 +43,17 @@ export function servePages(
       if (ctx.fresh) ctx.status = 304;
       else if (ctx.acceptsEncodings("gzip", "identity") === "gzip") {
         ctx.set("Content-Encoding", "gzip");
+        compressedBody ??= gzipSync(body, { level: 9 });
         ctx.body = compressedBody;
       } else ctx.body = body;
     };
     router.register(path, READ_METHODS, [limitConcurrency, sendPage], { name: operation });
+    if (type !== "text/html" || path === "/") continue;
+    const redirect: Koa.Middleware = (ctx) => {
+      ctx.status = 308;
+      ctx.redirect(path);
+    };
+    router.register(`${path}/`, READ_METHODS, [limitConcurrency, redirect], { name: operation });
   }
 }
 

@@ -56,8 +56,6 @@ export interface PartnerState extends RequestState {
 export interface ClinicState extends PartnerState {
   clinicId: string;
   installation: InstallationRecord;
-  /** Scopes that token, application and installation all have. */
-  scopes: readonly Scope[];
   /** Permitted branch that the branch header names; null if the header is absent. */
   branchId: string | null;
 }
@@ -85,10 +83,10 @@ export function setCaller(
   brand: string,
 ): void {
   const { applicationId, credentialId, environment } = token;
-  const { requiresClinic, acceptsClinic, requiresSandbox } = operation;
-  const headerClinicId = requiresClinic || acceptsClinic ? readUuidHeader(ctx, `X-${brand}-Clinic-ID`) : null;
+  const { requiresClinic, requiresSandbox } = operation;
+  const headerClinicId = requiresClinic ? readUuidHeader(ctx, `X-${brand}-Clinic-ID`) : null;
   const clinicId = requiresSandbox ? deriveSandboxClinicId(applicationId) : (headerClinicId ?? null);
-  const branchId = requiresClinic || acceptsClinic ? readUuidHeader(ctx, `X-${brand}-Branch-ID`) : null;
+  const branchId = requiresClinic ? readUuidHeader(ctx, `X-${brand}-Branch-ID`) : null;
   const accessQuery = { applicationId, credentialId, environment, clinicId, branchId };
   Object.assign(ctx.state, { applicationId, environment, token, accessQuery });
 }
@@ -99,31 +97,27 @@ export function setCaller(
  *
  * 1. The token has not expired, and its credential is active (401).
  * 2. Token and application have the operation's scope (403).
- * 3. The application has an installation at the clinic in the clinic header, or at its own sandbox (403). If the clinic
- *    header is optional and absent, the checks end here.
+ * 3. The application has an installation at the clinic in the clinic header, or at its own sandbox (403). If the
+ *    operation concerns no clinic, the checks end here.
  * 4. The installation has the scope. If the branch header is present, it names a branch of the clinic that the
  *    installation permits (403).
  *
  * @param accessRecord stored data for the request's {@link AccessQuery}
- * @param brand brand in header names, as in `X-<brand>-Clinic-ID`
  */
 export function requirePartnerAccess(
   ctx: Koa.ParameterizedContext<ClinicState>,
   operation: PartnerOperation,
   accessRecord: AccessRecord,
-  brand: string,
 ): void {
-  const { token, environment, accessQuery } = ctx.state;
-  const { requiresClinic, acceptsClinic, requiresSandbox } = operation;
+  const { token, environment } = ctx.state;
+  const { requiresClinic, requiresSandbox } = operation;
   ctx.state.accessRecord = accessRecord;
   if (!accessRecord.isCredentialActive || token.expiresAt <= Date.now()) throw createUnauthorizedError("invalid_token");
   if (requiresSandbox && environment !== "sandbox") throw new ApiError(403, "sandbox_only");
   requireScope(operation.scope, token.scopes, accessRecord.applicationScopes);
   ctx.state.log.addFields({ applicationId: token.applicationId, environment });
-  const namesClinic = () => accessQuery.branchId !== null || readUuidHeader(ctx, `X-${brand}-Clinic-ID`) !== null;
-  if (requiresClinic || requiresSandbox || (acceptsClinic && namesClinic())) {
-    const scopes = token.scopes.filter((name) => accessRecord.applicationScopes.includes(name));
-    authorizeClinic(ctx, operation, accessRecord, scopes);
+  if (requiresClinic || requiresSandbox) {
+    authorizeClinic(ctx, operation, accessRecord);
   }
 }
 
@@ -131,7 +125,6 @@ function authorizeClinic(
   ctx: Koa.ParameterizedContext<ClinicState>,
   operation: PartnerOperation,
   { installation, isBranchKnown }: AccessRecord,
-  scopes: readonly Scope[],
 ): void {
   const { clinicId, branchId } = ctx.state.accessQuery;
   if (!clinicId) throw new ApiError(403, "clinic_header_invalid");
@@ -141,7 +134,6 @@ function authorizeClinic(
   if (branchId === undefined || !isBranchKnown || !isBranchPermitted) throw new ApiError(403, "branch_denied");
   ctx.state.clinicId = clinicId;
   ctx.state.installation = installation;
-  ctx.state.scopes = scopes.filter((name) => installation.scopes.includes(name));
   ctx.state.branchId = branchId;
   ctx.state.log.addFields({ clinicId });
 }

@@ -21,6 +21,15 @@ export function buildIsAnimalVisibleSql(sql: {
 }
 
 /**
+ * SQL condition for a delivery `d` whose branch and animal its application may see. To partners, other deliveries appear
+ * not to exist. Use {@link buildIsDeliveryVisibleSql} if the statement knows the installation.
+ */
+export const IS_DELIVERY_VISIBLE_SQL = `(d.branch_id IS NULL OR EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.installation i
+    WHERE i.application_id = d.application_id AND i.clinic_id = d.clinic_id
+      AND (i.branch_ids IS NULL OR i.branch_ids ? d.branch_id::text)
+      AND ${buildIsAnimalVisibleSql({ animalAccess: "i.animal_access", applicationId: "i.application_id", animalId: "d.animal_id" })}))`;
+
+/**
  * Returns an SQL condition that is true if an installation may see a delivery. Deliveries without a branch, such as test
  * events, concern no appointment.
  *

@@ -4,15 +4,14 @@ import type { TokenVerifier } from "../auth/access-token.ts";
 import type { Environment } from "../domain/events/fields.ts";
 import { ApiError } from "../http/api-error.ts";
 import { listHeaderValues } from "../http/request.ts";
-import { ConcurrencyLimiter } from "../rate-limit/concurrency.ts";
 import type { RateLimiter } from "../rate-limit/limiter.ts";
+import { ConcurrencyLimiter } from "../rate-limit/middleware.ts";
 import { type AccessQuery, type AccessRecord, type ClinicState, requirePartnerAccess, setCaller } from "./access.ts";
 import { getPositionHeader, type PartnerOperation } from "./operations.ts";
 import { refuseKnownExcess } from "./rate-limits.ts";
 
 /**
- * Maximum number of requests of an application that one process handles at the same time. Requests that wait for an
- * event do not count.
+ * Maximum number of concurrent requests of an application in one process. Requests that wait for an event do not count.
  */
 const MAX_APPLICATION_REQUESTS = 100;
 
@@ -66,7 +65,7 @@ export function createAuthentication({ verify, limiter, brand }: AuthenticationO
       const { applicationId, accessQuery } = ctx.state;
       const refusedRecord = findRefusedRecord(ctx, accessQuery);
       if (refusedRecord) {
-        requirePartnerAccess(ctx, operation, refusedRecord, brand);
+        requirePartnerAccess(ctx, operation, refusedRecord);
         refuseKnownExcess(limiter, ctx);
       }
       concurrencyLimiter.enter(ctx, applicationId);

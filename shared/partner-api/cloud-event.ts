@@ -38,8 +38,8 @@ export function formatWebhookBody(body: string, format: WebhookBodyFormat): Form
 }
 
 /**
- * Converts a webhook body to a CloudEvent 1.0 in the structured mode. Names of extension attributes consist of
- * lower-case letters. An attribute cannot be null, so an event without clinic or branch has no `clinicid` or `branchid`.
+ * Converts a webhook body to a CloudEvent 1.0 in the structured mode. Extension attributes must have lower-case names.
+ * An attribute cannot be null, so an event without clinic or branch has no `clinicid` or `branchid`.
  */
 function toCloudEvent({ id, type, data, ...envelope }: EnvelopedBody) {
   const subject = data.appointment?.id ?? data.endpoint?.id;

@@ -1,15 +1,6 @@
 import { z } from "zod";
-import { type ApplicationOperationId, type EndpointOperationId, toApplicationOperationId } from "./operations.ts";
+import { webhookEndpoint, webhookEndpointDetail, webhookReplay } from "./records.ts";
 import {
-  applicationEndpointDetail,
-  applicationEndpointRecord,
-  webhookEndpointDetail,
-  webhookEndpointRecord,
-  webhookReplayRecord,
-} from "./records.ts";
-import {
-  applicationEndpointChanges,
-  applicationEndpointRequest,
   webhookEndpointChanges,
   webhookEndpointEnabling,
   webhookEndpointRequest,
@@ -22,10 +13,6 @@ import {
   type PartnerWrite,
   replayedHeader,
 } from "./write-declaration.ts";
-import type { PartnerWriteId } from "./writes.ts";
-
-/** Ids of the operations that change webhook endpoints of a clinic. */
-export type EndpointWriteId = Extract<PartnerWriteId, EndpointOperationId>;
 
 const secret = z
   .string()
@@ -42,154 +29,127 @@ const endpointUrlErrors = {
   destination_not_approved: 400,
 } as const;
 
-/**
- * Declares the operations that change endpoints of one kind of owner.
- *
- * @param eventsText describes the events that the endpoints receive
- * @param schemas records in responses, and bodies of requests
- */
-function defineEndpointWrites(
-  eventsText: string,
-  { record, detail, request, changes }: Record<"record" | "detail" | "request" | "changes", z.ZodType>,
-) {
-  const endpointWithSecretBody = z.strictObject({ ok, endpoint: record, secret });
-  const endpointDetailBody = z.strictObject({ ok, endpoint: detail });
-  return {
-    createWebhookEndpoint: {
-      description: `Registers a URL that receives ${eventsText}.`,
-      request,
-      successResponse: {
-        status: 201,
-        description: "The endpoint and its signing secret. The secret is not shown again.",
-        body: endpointWithSecretBody,
-      },
-      refusals: {
-        ...clinicStatusErrors,
-        ...endpointUrlErrors,
-        webhook_endpoint_limit_reached: 409,
-        object_deleted: 409,
-        concurrent_changes: 503,
-      },
-    },
-    updateWebhookEndpoint: {
-      description:
-        "Changes settings of an endpoint, whether it is active or disabled. Members that are absent remain unchanged. URL, headers, rate limit, body format and asymmetric signature apply to all later attempts, also of pending deliveries. Event types, branches and order apply to later events; pending deliveries are still sent. The signing secret remains the same. Repeating the request changes nothing.",
-      request: changes,
-      successResponse: { status: 200, description: "The endpoint after the change.", body: endpointDetailBody },
-      refusals: {
-        ...clinicStatusErrors,
-        ...endpointErrors,
-        ...endpointUrlErrors,
-        webhook_endpoint_revoked: 409,
-        concurrent_changes: 503,
-      },
-    },
-    disableWebhookEndpoint: {
-      description:
-        "Stops deliveries to an endpoint until it is enabled again. Pending and new deliveries are skipped, and can be replayed later. Repeating the request changes nothing.",
-      successResponse: { status: 200, description: "The disabled endpoint.", body: endpointDetailBody },
-      refusals: { ...endpointErrors, webhook_endpoint_revoked: 409, concurrent_changes: 503 },
-    },
-    enableWebhookEndpoint: {
-      description:
-        "Resumes deliveries to a disabled endpoint, unless the operator disabled it. With `replaySince`, the request also replays the deliveries that the endpoint missed. Otherwise, skipped deliveries are not sent again unless you replay them. Repeating the request changes nothing.",
-      request: webhookEndpointEnabling,
-      isBodyOptional: true,
-      requestHeaders: { "Idempotency-Key": { ...idempotencyKeyHeader["Idempotency-Key"], required: false } },
-      successResponse: {
-        status: 200,
-        description: "The active endpoint, and the replay if `replaySince` was given.",
-        body: z.strictObject({ ok, endpoint: detail, replay: webhookReplayRecord.optional() }),
-      },
-      refusals: {
-        ...clinicStatusErrors,
-        ...endpointErrors,
-        validation_failed: 400,
-        idempotency_conflict: 409,
-        object_deleted: 409,
-        webhook_endpoint_disabled: 409,
-        webhook_endpoint_disabled_by_operator: 409,
-        webhook_endpoint_revoked: 409,
-        concurrent_changes: 503,
-      },
-    },
-    revokeWebhookEndpoint: {
-      description:
-        "Revokes an endpoint permanently. The endpoint receives no more deliveries. Repeating the request changes nothing.",
-      successResponse: {
-        status: 200,
-        description: "The revoked endpoint.",
-        body: z.strictObject({ ok, endpoint: record }),
-      },
-      refusals: { ...endpointErrors, concurrent_changes: 503 },
-    },
-    rotateWebhookSecret: {
-      description:
-        "Issues a new signing secret. For 24 hours, deliveries are signed with both the old and the new secret.",
-      successResponse: {
-        status: 200,
-        description: "The endpoint and its new signing secret. The secret is not shown again.",
-        body: endpointWithSecretBody,
-      },
-      refusals: { ...endpointErrors, webhook_endpoint_revoked: 409, concurrent_rotation: 409 },
-    },
-    testWebhookEndpoint: {
-      description:
-        "Sends an event of type `endpoint.test` to this endpoint only. The event's body has `data: {test: true}` and no branch. The delivery is signed, retried and listed like any other delivery.",
-      successResponse: { status: 202, description: "The test is queued.", body: queuedDeliveryBody },
-      refusals: { ...endpointErrors, webhook_endpoint_disabled: 409, webhook_endpoint_revoked: 409 },
-    },
-    replayWebhookDelivery: {
-      description: "Queues a failed or skipped delivery again, with the same delivery id.",
-      successResponse: { status: 202, description: "The replay is queued.", body: queuedDeliveryBody },
-      refusals: { ...clinicStatusErrors, ...endpointErrors, delivery_not_replayable: 409 },
-    },
-    replayWebhookDeliveries: {
-      description:
-        "Replays several deliveries of an endpoint: all failed and skipped ones that were created since a time, or up to 100 by their ids. Only ids and `statuses` select deliveries that succeeded. The replay runs in the background. A repeated request with the same idempotency key returns the first response.",
-      request: webhookReplayRequest,
-      requestHeaders: idempotencyKeyHeader,
-      successResponse: {
-        status: 202,
-        description: "The replay is queued.",
-        body: z.strictObject({ ok, replay: webhookReplayRecord }),
-        headers: replayedHeader,
-      },
-      refusals: {
-        ...clinicStatusErrors,
-        ...endpointErrors,
-        validation_failed: 400,
-        idempotency_conflict: 409,
-        object_deleted: 409,
-        webhook_endpoint_disabled: 409,
-        webhook_endpoint_revoked: 409,
-        concurrent_changes: 503,
-      },
-    },
-  } as const;
-}
+const endpointWithSecretBody = z.strictObject({ ok, endpoint: webhookEndpoint.schema, secret });
+const endpointDetailBody = z.strictObject({ ok, endpoint: webhookEndpointDetail.schema });
 
-export const endpointWrites = defineEndpointWrites("the clinic's events", {
-  record: webhookEndpointRecord,
-  detail: webhookEndpointDetail,
-  request: webhookEndpointRequest,
-  changes: webhookEndpointChanges,
-});
-
-/** Operations that change endpoints of the application. They depend on no clinic. */
-export const applicationEndpointWrites = toApplicationWrites(
-  defineEndpointWrites("events about the application's access to all clinics, also to those that revoke it", {
-    record: applicationEndpointRecord,
-    detail: applicationEndpointDetail,
-    request: applicationEndpointRequest,
-    changes: applicationEndpointChanges,
-  }),
-);
-
-function toApplicationWrites(writes: Record<EndpointWriteId, PartnerWrite>) {
-  const applicationWrites = Object.entries(writes).map(([id, { refusals, ...write }]) => {
-    const { clinic_not_operational: _, ...applicationRefusals } = refusals;
-    return [toApplicationOperationId(id as EndpointWriteId), { ...write, refusals: applicationRefusals }];
-  });
-  return Object.fromEntries(applicationWrites) as Record<ApplicationOperationId<EndpointWriteId>, PartnerWrite>;
-}
+/** Operations that change the endpoints of an owner: of a clinic, or of the application. */
+export const endpointWrites = {
+  createWebhookEndpoint: {
+    description: "Registers a URL that receives events of the clinic, or of the application.",
+    request: webhookEndpointRequest,
+    successResponse: {
+      status: 201,
+      description: "The endpoint and its signing secret. The secret is not shown again.",
+      body: endpointWithSecretBody,
+    },
+    refusals: {
+      ...clinicStatusErrors,
+      ...endpointUrlErrors,
+      webhook_endpoint_limit_reached: 409,
+      object_deleted: 409,
+      concurrent_changes: 503,
+    },
+  },
+  updateWebhookEndpoint: {
+    description:
+      "Changes settings of an endpoint, whether it is active or disabled. Members that are absent remain unchanged. URL, headers, rate limit, body format and asymmetric signature apply to all later attempts, also of pending deliveries. Event types, branches and order apply to later events; pending deliveries are still sent. The signing secret remains the same. Repeating the request changes nothing.",
+    request: webhookEndpointChanges,
+    successResponse: { status: 200, description: "The endpoint after the change.", body: endpointDetailBody },
+    refusals: {
+      ...clinicStatusErrors,
+      ...endpointErrors,
+      ...endpointUrlErrors,
+      webhook_endpoint_revoked: 409,
+      concurrent_changes: 503,
+    },
+  },
+  disableWebhookEndpoint: {
+    description:
+      "Stops deliveries to an endpoint until it is enabled again. Pending and new deliveries are skipped, and can be replayed later. Repeating the request changes nothing.",
+    successResponse: { status: 200, description: "The disabled endpoint.", body: endpointDetailBody },
+    refusals: { ...endpointErrors, webhook_endpoint_revoked: 409, concurrent_changes: 503 },
+  },
+  enableWebhookEndpoint: {
+    description:
+      "Resumes deliveries to a disabled endpoint, unless the operator disabled it. With `replaySince`, the request also replays the deliveries that the endpoint missed. Otherwise, skipped deliveries are not sent again unless you replay them. Repeating the request changes nothing.",
+    request: webhookEndpointEnabling,
+    isBodyOptional: true,
+    requestHeaders: { "Idempotency-Key": { ...idempotencyKeyHeader["Idempotency-Key"], required: false } },
+    successResponse: {
+      status: 200,
+      description: "The active endpoint, and the replay if `replaySince` was given.",
+      body: z.strictObject({ ok, endpoint: webhookEndpointDetail.schema, replay: webhookReplay.schema.optional() }),
+    },
+    refusals: {
+      ...clinicStatusErrors,
+      ...endpointErrors,
+      validation_failed: 400,
+      idempotency_conflict: 409,
+      object_deleted: 409,
+      webhook_endpoint_disabled: 409,
+      webhook_endpoint_disabled_by_operator: 409,
+      webhook_endpoint_revoked: 409,
+      concurrent_changes: 503,
+    },
+  },
+  revokeWebhookEndpoint: {
+    description:
+      "Revokes an endpoint permanently. The endpoint receives no more deliveries. Repeating the request changes nothing.",
+    successResponse: {
+      status: 200,
+      description: "The revoked endpoint.",
+      body: z.strictObject({ ok, endpoint: webhookEndpoint.schema }),
+    },
+    refusals: { ...endpointErrors, concurrent_changes: 503 },
+  },
+  rotateWebhookSecret: {
+    description:
+      "Issues a new signing secret. For 24 hours, deliveries are signed with both the old and the new secret.",
+    successResponse: {
+      status: 200,
+      description: "The endpoint and its new signing secret. The secret is not shown again.",
+      body: endpointWithSecretBody,
+    },
+    refusals: { ...endpointErrors, webhook_endpoint_revoked: 409, concurrent_rotation: 409 },
+  },
+  testWebhookEndpoint: {
+    description:
+      "Sends an event of type `endpoint.test` to this endpoint only. The event's body has `data: {test: true}` and no branch. The delivery is signed, retried and listed like any other delivery.",
+    successResponse: { status: 202, description: "The test is queued.", body: queuedDeliveryBody },
+    refusals: { ...endpointErrors, webhook_endpoint_disabled: 409, webhook_endpoint_revoked: 409 },
+  },
+  replayWebhookDelivery: {
+    description:
+      "Queues a failed or skipped delivery again, with the same delivery id. A delivery that was deleted after 30 days, or that waits for an earlier replay, cannot be replayed.",
+    successResponse: { status: 202, description: "The replay is queued.", body: queuedDeliveryBody },
+    refusals: {
+      ...clinicStatusErrors,
+      ...endpointErrors,
+      delivery_not_replayable: 409,
+      object_deleted: 409,
+      data_source_unavailable: 503,
+    },
+  },
+  replayWebhookDeliveries: {
+    description:
+      "Replays several deliveries of an endpoint: all failed and skipped ones that were created since a time, or up to 100 by their ids. Only ids and `statuses` select deliveries that succeeded. The replay runs in the background. A repeated request with the same idempotency key returns the first response.",
+    request: webhookReplayRequest,
+    requestHeaders: idempotencyKeyHeader,
+    successResponse: {
+      status: 202,
+      description: "The replay is queued.",
+      body: z.strictObject({ ok, replay: webhookReplay.schema }),
+      headers: replayedHeader,
+    },
+    refusals: {
+      ...clinicStatusErrors,
+      ...endpointErrors,
+      validation_failed: 400,
+      idempotency_conflict: 409,
+      object_deleted: 409,
+      webhook_endpoint_disabled: 409,
+      webhook_endpoint_revoked: 409,
+      concurrent_changes: 503,
+    },
+  },
+} as const satisfies Record<string, PartnerWrite>;

@@ -1,4 +1,4 @@
-import type { Scope } from "../domain/events/partner.ts";
+import { publicEventTypes, type Scope } from "../domain/events/partner.ts";
 
 /** Declaration of a partner API operation. The command service and the query-api service use the same declarations. */
 export interface PartnerOperation {
@@ -9,147 +9,130 @@ export interface PartnerOperation {
   scope: Scope | null;
   /** If true, the operation needs the clinic header and an installation at that clinic. */
   requiresClinic?: boolean;
-  /** If true, the clinic header is optional. A request without it concerns the application at all its clinics. */
-  acceptsClinic?: boolean;
+  /** If true, the operation also exists without a clinic, for the application; see {@link listMounts}. */
+  isForOwner?: boolean;
   /** If true, the operation works on the application's own sandbox and needs no clinic header. */
   requiresSandbox?: boolean;
 }
 
 type Method = PartnerOperation["method"];
 
-function defineAtClinic<const M extends Method, const P extends string>(
-  method: M,
-  path: P,
-  scope: Scope,
-  summary: string,
-) {
-  return { method, path, scope, summary, requiresClinic: true };
-}
+type Route = `${Method} /${string}`;
 
-function defineAtSandbox<const M extends Method, const P extends string>(
-  method: M,
-  path: P,
-  scope: Scope,
-  summary: string,
-) {
-  return { method, path, scope, summary, requiresSandbox: true };
-}
-
-const linkPath = "/animal-links/:linkId";
-const endpointPath = "/webhook-endpoints/:endpointId";
-const deliveriesPath = `${endpointPath}/deliveries` as const;
-const replaysPath = `${endpointPath}/replays` as const;
-const deliveryPath = `${deliveriesPath}/:deliveryId` as const;
-
-/** Operations on the webhook endpoints of an application at a clinic. */
-const endpointOperations = {
-  listWebhookEndpoints: defineAtClinic("GET", "/webhook-endpoints", "webhooks:read", "List webhook endpoints"),
-  createWebhookEndpoint: defineAtClinic("POST", "/webhook-endpoints", "webhooks:write", "Create webhook endpoint"),
-  getWebhookEndpoint: defineAtClinic("GET", endpointPath, "webhooks:read", "Get webhook endpoint"),
-  updateWebhookEndpoint: defineAtClinic("PATCH", endpointPath, "webhooks:write", "Change webhook endpoint"),
-  disableWebhookEndpoint: defineAtClinic(
-    "POST",
-    `${endpointPath}/disable`,
-    "webhooks:write",
-    "Disable webhook endpoint",
-  ),
-  enableWebhookEndpoint: defineAtClinic("POST", `${endpointPath}/enable`, "webhooks:write", "Enable webhook endpoint"),
-  revokeWebhookEndpoint: defineAtClinic("DELETE", endpointPath, "webhooks:write", "Revoke webhook endpoint"),
-  rotateWebhookSecret: defineAtClinic(
-    "POST",
-    `${endpointPath}/rotate-secret`,
-    "webhooks:write",
-    "Rotate webhook signing secret",
-  ),
-  testWebhookEndpoint: defineAtClinic("POST", `${endpointPath}/test`, "webhooks:write", "Send a test event"),
-  listWebhookDeliveries: defineAtClinic("GET", deliveriesPath, "webhooks:read", "List recent deliveries"),
-  getWebhookDelivery: defineAtClinic("GET", deliveryPath, "webhooks:read", "Get a delivery"),
-  replayWebhookDelivery: defineAtClinic("POST", `${deliveryPath}/replay`, "webhooks:write", "Replay a failed delivery"),
-  replayWebhookDeliveries: defineAtClinic("POST", replaysPath, "webhooks:write", "Replay several deliveries"),
-  getWebhookReplay: defineAtClinic("GET", `${replaysPath}/:replayId`, "webhooks:read", "Get the progress of a replay"),
-} as const satisfies Record<string, PartnerOperation>;
-
-/** Id of an operation on webhook endpoints of a clinic. */
-export type EndpointOperationId = keyof typeof endpointOperations;
-
-/** Id of the same operation on webhook endpoints that belong to the application. */
-export type ApplicationOperationId<Id extends EndpointOperationId = EndpointOperationId> =
-  Id extends `${infer Verb}Webhook${infer Noun}` ? `${Verb}ApplicationWebhook${Noun}` : never;
-
-export function toApplicationOperationId<Id extends EndpointOperationId>(id: Id): ApplicationOperationId<Id> {
-  return id.replace("Webhook", "ApplicationWebhook") as ApplicationOperationId<Id>;
-}
-
-type ApplicationOperations = {
-  [Id in EndpointOperationId as ApplicationOperationId<Id>]: Omit<
-    (typeof endpointOperations)[Id],
-    "path" | "requiresClinic"
-  > & {
-    path: `/application${(typeof endpointOperations)[Id]["path"]}`;
+/** @returns a function that declares an operation by its method and path */
+const defineWith =
+  <const Access extends Partial<PartnerOperation>>(access: Access) =>
+  <const R extends Route>(route: R, scope: Scope | null, summary: string) => {
+    const [method, path] = route.split(" ");
+    return { method, path, scope, summary, ...access } as Access & {
+      method: R extends `${infer M extends Method} ${string}` ? M : never;
+      path: R extends `${string} ${infer P}` ? P : never;
+      scope: Scope | null;
+      summary: string;
+    };
   };
+
+const define = defineWith({});
+const atClinic = defineWith({ requiresClinic: true });
+const atSandbox = defineWith({ requiresSandbox: true });
+const forOwner = defineWith({ requiresClinic: true, isForOwner: true });
+
+const ENDPOINT = "/webhook-endpoints/:endpointId";
+const DELIVERY = `${ENDPOINT}/deliveries/:deliveryId` as const;
+
+/** Operations on the webhook endpoints of an owner. */
+const endpointOperations = {
+  listWebhookEndpoints: forOwner("GET /webhook-endpoints", "webhooks:read", "List webhook endpoints"),
+  createWebhookEndpoint: forOwner("POST /webhook-endpoints", "webhooks:write", "Create webhook endpoint"),
+  getWebhookEndpoint: forOwner(`GET ${ENDPOINT}`, "webhooks:read", "Get webhook endpoint"),
+  updateWebhookEndpoint: forOwner(`PATCH ${ENDPOINT}`, "webhooks:write", "Change webhook endpoint"),
+  disableWebhookEndpoint: forOwner(`POST ${ENDPOINT}/disable`, "webhooks:write", "Disable webhook endpoint"),
+  enableWebhookEndpoint: forOwner(`POST ${ENDPOINT}/enable`, "webhooks:write", "Enable webhook endpoint"),
+  revokeWebhookEndpoint: forOwner(`DELETE ${ENDPOINT}`, "webhooks:write", "Revoke webhook endpoint"),
+  rotateWebhookSecret: forOwner(`POST ${ENDPOINT}/rotate-secret`, "webhooks:write", "Rotate webhook signing secret"),
+  testWebhookEndpoint: forOwner(`POST ${ENDPOINT}/test`, "webhooks:write", "Send a test event"),
+  listWebhookDeliveries: forOwner(`GET ${ENDPOINT}/deliveries`, "webhooks:read", "List recent deliveries"),
+  getWebhookDelivery: forOwner(`GET ${DELIVERY}`, "webhooks:read", "Get a delivery"),
+  replayWebhookDelivery: forOwner(`POST ${DELIVERY}/replay`, "webhooks:write", "Replay a failed delivery"),
+  replayWebhookDeliveries: forOwner(`POST ${ENDPOINT}/replays`, "webhooks:write", "Replay several deliveries"),
+  getWebhookReplay: forOwner(`GET ${ENDPOINT}/replays/:replayId`, "webhooks:read", "Get the progress of a replay"),
 };
 
-/** Operations on the webhook endpoints of an application that belong to no clinic. They need no clinic header. */
-const applicationOperations = Object.fromEntries(
-  Object.entries(endpointOperations).map(([id, { requiresClinic: _, path, summary, ...operation }]) => [
-    toApplicationOperationId(id as EndpointOperationId),
-    { ...operation, path: `/application${path}`, summary: `${summary} (application)` },
-  ]),
-) as unknown as ApplicationOperations;
+const APPOINTMENT = "/appointments/:appointmentId";
+const LINK = "/animal-links/:linkId";
 
 /**
  * All operations of the partner API. The query-api service serves GET operations, and the command service serves all
  * other operations.
  */
 export const partnerOperations = {
-  exchangeToken: { method: "POST", path: "/oauth/token", summary: "Exchange client credentials", scope: null },
-  listInstallations: { method: "GET", path: "/installations", summary: "List installations", scope: "clinic:read" },
-  getClinicContext: defineAtClinic("GET", "/clinic/context", "clinic:read", "Get authorized clinic context"),
-  listPartnerAppointments: defineAtClinic("GET", "/appointments", "appointments:read", "List appointments"),
-  createPartnerAppointment: defineAtClinic("POST", "/appointments", "appointments:write", "Create an appointment"),
-  getPartnerAppointment: defineAtClinic(
-    "GET",
-    "/appointments/:appointmentId",
-    "appointments:read",
-    "Get an appointment",
-  ),
-  listEvents: {
-    method: "GET",
-    path: "/events",
-    summary: "List events",
-    scope: "appointments:read",
-    acceptsClinic: true,
-  },
-  linkAnimal: defineAtClinic("POST", "/animal-links", "animals:link", "Link an animal"),
-  listAnimalLinks: defineAtClinic("GET", "/animal-links", "animals:link", "List animal links"),
-  getAnimalLink: defineAtClinic("GET", linkPath, "animals:link", "Get an animal link"),
-  endAnimalLink: defineAtClinic("DELETE", linkPath, "animals:link", "End an animal link"),
-  withdrawSandboxLink: defineAtSandbox(
-    "POST",
-    `${linkPath}/withdraw`,
-    "animals:link",
-    "Withdraw the consent to a link",
-  ),
-  getSandboxState: defineAtSandbox("GET", "/sandbox", "sandbox:read", "Get sandbox state"),
-  resetSandbox: defineAtSandbox("POST", "/sandbox/reset", "sandbox:write", "Reset sandbox fixtures"),
-  changeSandboxAccess: defineAtSandbox("POST", "/sandbox/access", "sandbox:write", "Change the access to the sandbox"),
-  changeSandboxAppointmentStatus: defineAtSandbox(
-    "POST",
-    "/appointments/:appointmentId/transitions",
+  exchangeToken: define("POST /oauth/token", null, "Exchange client credentials"),
+  listInstallations: define("GET /installations", "clinic:read", "List installations"),
+  getClinicContext: atClinic("GET /clinic/context", "clinic:read", "Get authorized clinic context"),
+  listPartnerAppointments: atClinic("GET /appointments", "appointments:read", "List appointments"),
+  listSlots: atClinic("GET /slots", "appointments:read", "List free times"),
+  createPartnerAppointment: atClinic("POST /appointments", "appointments:write", "Create an appointment"),
+  getPartnerAppointment: atClinic(`GET ${APPOINTMENT}`, "appointments:read", "Get an appointment"),
+  listEvents: forOwner("GET /events", "appointments:read", "List events"),
+  linkAnimal: atClinic("POST /animal-links", "animals:link", "Link an animal"),
+  listAnimalLinks: atClinic("GET /animal-links", "animals:link", "List animal links"),
+  getAnimalLink: atClinic(`GET ${LINK}`, "animals:link", "Get an animal link"),
+  endAnimalLink: atClinic(`DELETE ${LINK}`, "animals:link", "End an animal link"),
+  withdrawSandboxLink: atSandbox(`POST ${LINK}/withdraw`, "animals:link", "Withdraw the consent to a link"),
+  getSandboxState: atSandbox("GET /sandbox", "sandbox:read", "Get sandbox state"),
+  resetSandbox: atSandbox("POST /sandbox/reset", "sandbox:write", "Reset sandbox fixtures"),
+  changeSandboxAccess: atSandbox("POST /sandbox/access", "sandbox:write", "Change the access to the sandbox"),
+  changeSandboxAppointmentStatus: atSandbox(
+    `POST ${APPOINTMENT}/transitions`,
     "appointments:write",
     "Change the status of an appointment",
   ),
-  rescheduleSandboxAppointment: defineAtSandbox(
-    "POST",
-    "/appointments/:appointmentId/reschedule",
+  rescheduleSandboxAppointment: atSandbox(
+    `POST ${APPOINTMENT}/reschedule`,
     "appointments:write",
     "Move an appointment",
   ),
   ...endpointOperations,
-  ...applicationOperations,
-} as const satisfies Record<string, PartnerOperation>;
+};
 
 export type PartnerOperationId = keyof typeof partnerOperations;
+
+/** Id of an operation on the webhook endpoints of an owner. */
+export type EndpointOperationId = keyof typeof endpointOperations;
+
+export const APPLICATION_PATH = "/application";
+
+/** Returns the operation as it is served: for a clinic, and, if it has two owners, also for the application. */
+export function listMounts(operation: PartnerOperation): PartnerOperation[] {
+  const { path, isForOwner } = operation;
+  const atApplication = { ...operation, path: `${APPLICATION_PATH}${path}`, requiresClinic: false };
+  return isForOwner ? [operation, atApplication] : [operation];
+}
+
+/** Describes the operations of the application, which the document does not list. */
+const applicationText = `An endpoint can also belong to the application. All operations on its endpoints have the path \`${APPLICATION_PATH}/webhook-endpoints\` and need no clinic header. Such an endpoint receives events about the application's access to all clinics, also to those that revoke it: ${publicEventTypes.application.map((type) => `\`${type}\``).join(", ")}. It has no \`branchIds\`, \`ordering\` or \`asymmetricSignature\`.`;
+
+type PathOf<Id extends PartnerOperationId> = (typeof partnerOperations)[Id]["path"];
+
+/** First segment of an operation's path. The documents group operations by this segment. */
+type Segment = {
+  [Id in PartnerOperationId]: `${PathOf<Id>}/` extends `/${infer First}/${string}` ? First : never;
+}[PartnerOperationId];
+
+export const sections: Readonly<Record<Segment, { name: string; description: string }>> = {
+  oauth: { name: "Access tokens", description: "Exchange credentials for an access token." },
+  installations: { name: "Installations", description: "List the clinics that have approved your application." },
+  clinic: { name: "Clinic", description: "Read the clinic, its branches and the installation's scopes." },
+  appointments: { name: "Appointments", description: "List, create and book appointments." },
+  slots: { name: "Free times", description: "Find free times of the clinic's resources." },
+  events: { name: "Events", description: "Read the events of a clinic, or of all clinics, in their order." },
+  "animal-links": { name: "Animal links", description: "Link animals with the consent of their owners." },
+  "webhook-endpoints": {
+    name: "Webhook endpoints",
+    description: `Manage webhook endpoints. List and replay deliveries. ${applicationText}`,
+  },
+  sandbox: { name: "Sandbox", description: "Read and reset your application's test clinic." },
+};
 
 /**
  * Returns the name of the log position header. Responses to writes contain this header. If a partner sends it with a

@@ -3,9 +3,8 @@ import { ApiError, createUnavailableError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
 import { toCallerAddress } from "../http/request.ts";
 import { requireRoute } from "../http/router.ts";
-import { limitAddressConcurrency } from "../rate-limit/concurrency.ts";
 import type { RateLimiter } from "../rate-limit/limiter.ts";
-import { applyCount, enforceRateLimit, isCounted } from "../rate-limit/middleware.ts";
+import { applyCount, enforceRateLimit, isCounted, limitAddressConcurrency } from "../rate-limit/middleware.ts";
 import { createBatcher, QueueFullError } from "../runtime/batches.ts";
 import { type ClinicState, hasClinic, type PartnerState } from "./access.ts";
 
@@ -39,7 +38,7 @@ export const MAX_RESETS_PER_HOUR = 100;
 /** Maximum number of wrong link codes, per hour and installation. */
 export const MAX_WRONG_CODES_PER_HOUR = 10;
 
-/** Maximum number of link codes of an installation that wait in this process to be examined. */
+/** Maximum number of an installation's link codes that wait in this process to be examined. */
 const MAX_WAITING_CODES = 50;
 
 const HOUR_SECONDS = 3_600;

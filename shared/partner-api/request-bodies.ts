@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { appointmentStatuses } from "../domain/appointment/appointment.ts";
 import { isLinkCode, LINK_CODE_LENGTH } from "../domain/clinic/link-code.ts";
-import { appointmentStreams, scheduledAt } from "../domain/events/appointment.ts";
+import { appointmentStreams, detailDefaults, scheduledAt } from "../domain/events/appointment.ts";
 import { withdrawalParty } from "../domain/events/consent.ts";
-import { environment, instant, notes, uuid } from "../domain/events/fields.ts";
+import { boundedText, environment, instant, notes, uuid } from "../domain/events/fields.ts";
 import {
   animalAccess,
   applicationEventType,
@@ -11,6 +11,7 @@ import {
   deliveryOrdering,
   operationalEventType,
   replayableStatus,
+  subscribedEventType,
   webhookBodyFormat,
   webhookEventType,
 } from "../domain/events/partner.ts";
@@ -45,6 +46,15 @@ export const appointmentRequest = z.strictObject({
     description: "Start of the appointment. It must be in the future and have a UTC offset.",
   }),
   notes: notes.meta({ maxLength: 2000, description: "Free text for the clinic." }).optional(),
+  resourceId: uuid
+    .optional()
+    .meta({ description: "Books a place of this resource. The start must be one of its free times." }),
+  resourceType: boundedText(60)
+    .optional()
+    .meta({ description: "Books a place of any resource of this type at the branch. Excludes `resourceId`." }),
+  durationMinutes: appointmentStreams.events.AppointmentRequested.shape.durationMinutes
+    .optional()
+    .meta({ description: `Duration in minutes. Default: ${detailDefaults.durationMinutes}.` }),
 });
 
 export const appointmentTransition = z.strictObject({
@@ -118,7 +128,9 @@ const defineEndpointRequest = <EventType extends z.ZodType>(eventType: EventType
       .meta({ description: "Event types to deliver." }),
   });
 
-export const webhookEndpointRequest = defineEndpointRequest(webhookEventType);
+/** Schema for both owners, for the documents. Requests are parsed with the schema of their owner. */
+export const webhookEndpointRequest = defineEndpointRequest(subscribedEventType);
+export const clinicEndpointRequest = defineEndpointRequest(webhookEventType);
 export const applicationEndpointRequest = defineEndpointRequest(applicationEventType);
 
 /** Names of headers that HTTP, the HTTP client or the service sets. In lower case. */
@@ -178,10 +190,10 @@ const defineChangedEvents = <EventType extends z.ZodType>(eventType: EventType) 
     description: "Event types to deliver. The list may be empty if the endpoint receives operational events.",
   });
 
-/** Schema of the changes of an endpoint. Members that are absent remain unchanged. */
+/** Schema of the changes of an endpoint of either owner. Members that are absent remain unchanged. */
 export const webhookEndpointChanges = z.strictObject({
   url: endpointUrl.optional(),
-  events: defineChangedEvents(webhookEventType),
+  events: defineChangedEvents(subscribedEventType),
   operationalEvents: z.array(operationalEventType).optional().meta({
     description:
       "Types of events about all endpoints of the application at this clinic, or of all endpoints that belong to the application. An endpoint never receives `endpoint.failing` and `endpoint.disabled` about itself.",
@@ -206,9 +218,12 @@ export const webhookEndpointChanges = z.strictObject({
   asymmetricSignature: z.boolean().optional().meta({ description: asymmetricSignatureText }),
 });
 
+export const clinicEndpointChanges = webhookEndpointChanges.extend({ events: defineChangedEvents(webhookEventType) });
+
 /**
- * An endpoint of the application receives no events of branches or appointments. Its events do not name the application,
- * so with public keys, a partner could pass its events off as those of another partner.
+ * Schema of the changes of an application's endpoint, which receives no events of branches or appointments. Such events
+ * do not name the application. With an asymmetric signature, a partner could pass its events off as those of another
+ * partner.
  */
 export const applicationEndpointChanges = webhookEndpointChanges
   .omit({ branchIds: true, ordering: true, asymmetricSignature: true })

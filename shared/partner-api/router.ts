@@ -2,9 +2,9 @@ import type Router from "@koa/router";
 import type Koa from "koa";
 import { type Environment, environment as environments } from "../domain/events/fields.ts";
 import { createMethodError, createRouter, READ_METHODS } from "../http/router.ts";
-import { type PartnerOperationId, partnerOperations } from "./operations.ts";
+import { listMounts, type PartnerOperation, type PartnerOperationId, partnerOperations } from "./operations.ts";
 
-type PartnerRoute = (environment: Environment) => Koa.Middleware[];
+type PartnerRoute = (operation: PartnerOperation, environment: Environment) => Koa.Middleware[];
 
 /**
  * Creates the router for the operations that a service offers in both environments. Returns 405 for a method that a
@@ -13,15 +13,17 @@ type PartnerRoute = (environment: Environment) => Koa.Middleware[];
 export function createPartnerRouter(routes: Partial<Record<PartnerOperationId, PartnerRoute>>): Router {
   const router = createRouter();
   const methodsByPath = new Map<string, string[]>();
-  for (const { method, path } of Object.values(partnerOperations)) {
+  for (const { method, path } of Object.values(partnerOperations).flatMap(listMounts)) {
     methodsByPath.set(path, [...(methodsByPath.get(path) ?? []), ...listRoutedMethods(method)]);
   }
   for (const environment of environments.options) {
     for (const [operationId, route] of Object.entries(routes)) {
-      const { method, path } = partnerOperations[operationId as PartnerOperationId];
-      router.register(`/${environment}/v1${path}`, listRoutedMethods(method), route(environment), {
-        name: `partner.${operationId}`,
-      });
+      for (const operation of listMounts(partnerOperations[operationId as PartnerOperationId])) {
+        const { method, path } = operation;
+        router.register(`/${environment}/v1${path}`, listRoutedMethods(method), route(operation, environment), {
+          name: `partner.${operationId}`,
+        });
+      }
     }
     for (const [path, methods] of methodsByPath) {
       router.all(`/${environment}/v1${path}`, () => {

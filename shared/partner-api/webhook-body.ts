@@ -1,19 +1,11 @@
 import { z } from "zod";
-import { type Appointment, appointmentAggregate } from "../domain/appointment/appointment.ts";
-import type { AppointmentEvent } from "../domain/events/appointment.ts";
-import type { CatalogEvent } from "../domain/events/catalog.ts";
 import { type Environment, environment } from "../domain/events/fields.ts";
-import type { EventMetadata } from "../domain/events/metadata.ts";
-import { type OperationalEventType, type WebhookEndpointEvent, webhookEventType } from "../domain/events/partner.ts";
-import type { RecordedEvent } from "../domain/events/recorded-event.ts";
-import { EventSchemaError } from "../domain/events/stored-event.ts";
-import { type Endpoint, endpointAggregate } from "../domain/partner/webhook-endpoint.ts";
-import { getPublicType } from "./public-event.ts";
-import { partnerAppointment, toPartnerAppointment } from "./records.ts";
+import { animalAccess, type OperationalEventType, scope, webhookEventType } from "../domain/events/partner.ts";
+import { animalAccessText, publicAppointment } from "./records.ts";
 
 const instant = z.iso.datetime({ precision: 3 });
 
-export const webhookEnvelope = {
+const webhookEnvelope = {
   id: z.guid().meta({ description: "Id of the event. It is the same for all endpoints that receive the event." }),
   apiVersion: z.literal("v1"),
   createdAt: instant,
@@ -38,7 +30,7 @@ export function createBody<const Type, ClinicId, BranchId, Data>(
   return { id, type, apiVersion: "v1" as const, createdAt, environment, clinicId, branchId, data };
 }
 
-/** Envelope of events about an endpoint. They belong to no branch. */
+/** Envelope of events about an endpoint. Such events belong to no branch. */
 const endpointEnvelope = {
   ...webhookEnvelope,
   clinicId: z.guid().nullable().describe("Clinic of the endpoint. Null if the endpoint belongs to the application."),
@@ -47,7 +39,6 @@ const endpointEnvelope = {
 
 const endpointReference = z.strictObject({ id: z.guid(), url: z.url() });
 
-/** Declares the body of an operational event. */
 const defineOperationalBody = <Type extends OperationalEventType, Data extends z.ZodRawShape>(type: Type, data: Data) =>
   z.strictObject({
     ...endpointEnvelope,
@@ -68,86 +59,11 @@ export const secretExpiringBody = defineOperationalBody("secret.expiring", {
   expiresAt: instant.describe("Time from which deliveries are no longer signed with the former secret."),
 });
 
-type OperationalBody =
-  | z.infer<typeof endpointFailingBody>
-  | z.infer<typeof endpointDisabledBody>
-  | z.infer<typeof secretExpiringBody>;
-
-interface OperationalEvent {
-  body: OperationalBody;
-  onlyApplicationId: string;
-  /** Endpoint that does not receive the event, because the event is about a failure of this endpoint. */
-  exceptEndpointId: string | null;
-}
-
-export function isOperational({ type }: { type: string }): boolean {
-  return OPERATIONAL_EVENT_TYPES.has(type);
-}
-
-const OPERATIONAL_EVENT_TYPES: ReadonlySet<string> = new Set<WebhookEndpointEvent["type"]>([
-  "WebhookEndpointFailureReported",
-  "WebhookEndpointDisabled",
-  "WebhookSecretExpiryReported",
-]);
-
-/**
- * Creates the operational event for the last event of an endpoint.
- *
- * @param history the endpoint's events up to the event to publish
- * @returns undefined if partners get no operational event for the last event
- */
-export function toOperationalEvent(
-  history: readonly RecordedEvent<WebhookEndpointEvent>[],
-): OperationalEvent | undefined {
-  const lastEvent = history.at(-1);
-  const endpoint = history.reduce<Endpoint | undefined>(endpointAggregate.evolve, undefined);
-  if (!lastEvent || !endpoint) return undefined;
-  const { id, clinicId, environment, applicationId } = endpoint;
-  const data = toOperationalData(lastEvent, endpoint);
-  if (!data) return undefined;
-  const type = getPublicType(lastEvent.type) as OperationalEventType;
-  const envelope = {
-    id: lastEvent.id,
-    createdAt: lastEvent.metadata.occurredAt,
-    environment,
-    clinicId,
-    branchId: null,
-  };
-  const exceptEndpointId = type === "secret.expiring" ? null : id;
-  return {
-    body: createBody({ ...envelope, type }, data) as OperationalBody,
-    onlyApplicationId: applicationId,
-    exceptEndpointId,
-  };
-}
-
-/**
- * Returns the data of an operational event.
- *
- * @param endpoint the endpoint after the event
- * @returns undefined if partners get no operational event
- */
-export function toOperationalData(
-  event: CatalogEvent,
-  { id, url, status }: Pick<Endpoint, "id" | "url" | "status">,
-): OperationalBody["data"] | undefined {
-  const endpoint = { id, url };
-  switch (event.type) {
-    case "WebhookEndpointFailureReported":
-      return { endpoint, failingSince: event.data.since, failedAttempts: event.data.failedAttempts };
-    case "WebhookEndpointDisabled":
-      // The event may come just after a revocation, and then changes nothing.
-      return status === "disabled" ? { endpoint, reason: event.data.reason } : undefined;
-    case "WebhookSecretExpiryReported":
-      return { endpoint, expiresAt: event.data.expiresAt };
-    default:
-      return undefined;
-  }
-}
-
 /** Fields of an appointment that can change and that partners receive in webhooks. */
-const changingFields = partnerAppointment.pick({ scheduledAt: true, durationMinutes: true, status: true }).shape;
-type ChangingField = keyof typeof changingFields;
+export const changingFields = publicAppointment.schema.pick({
+  ...{ scheduledAt: true, durationMinutes: true, status: true, resources: true },
+}).shape;
+export type ChangingField = keyof typeof changingFields;
 
 const defineFieldChange = <Value extends z.ZodType>(value: Value) =>
   z.strictObject({ from: value, to: value }).optional();
@@ -163,10 +79,11 @@ const appointmentChange = z.strictObject({
       scheduledAt: defineFieldChange(changingFields.scheduledAt),
       durationMinutes: defineFieldChange(changingFields.durationMinutes),
       status: defineFieldChange(changingFields.status),
+      resources: defineFieldChange(changingFields.resources),
     })
     .describe("Fields that changed, with their old and new values."),
 });
-type AppointmentChange = z.infer<typeof appointmentChange>;
+export type AppointmentChange = z.infer<typeof appointmentChange>;
 
 /** Schema of the body of an appointment event, without notes and customer. */
 export const appointmentBody = z.strictObject({
@@ -174,71 +91,62 @@ export const appointmentBody = z.strictObject({
   type: webhookEventType,
   branchId: z.guid(),
   data: z.strictObject({
-    appointment: partnerAppointment.omit({ notes: true }),
+    appointment: publicAppointment.omit("notes").schema,
     change: appointmentChange.optional().describe("The change. Absent in `appointment.created`."),
   }),
 });
-type AppointmentBody = z.infer<typeof appointmentBody>;
-
 /** Schema of the body of a test event, which describes no change at the clinic. */
 export const endpointTestBody = z.strictObject({
   ...endpointEnvelope,
   type: z.literal("endpoint.test"),
   data: z.strictObject({ test: z.literal(true) }),
 });
-type EndpointTestBody = z.infer<typeof endpointTestBody>;
 
-/**
- * Creates the public event for an event of an appointment.
- *
- * @param formerAppointment the appointment before the event; undefined before its first event
- * @returns undefined if the first event is neither a request nor an import, or the event has no environment
- * @throws {EventSchemaError} if the event belongs to another clinic than the appointment
- */
-export function toWebhookBody(
-  formerAppointment: Appointment | undefined,
-  event: RecordedEvent<AppointmentEvent>,
-): AppointmentBody | undefined {
-  const appointment = appointmentAggregate.evolve(formerAppointment, event);
-  if (!event.metadata.environment || !appointment) return undefined;
-  if (event.metadata.clinicId !== appointment.clinicId)
-    throw new EventSchemaError(`${event.type} belongs to another clinic than its appointment`);
-  const { notes: _, ...record } = toPartnerAppointment(appointment, event.revision);
-  const { clinicId, branchId } = appointment;
-  const { occurredAt: createdAt, environment } = event.metadata;
-  const type = event.type === "AppointmentRequested" ? "appointment.created" : "appointment.updated";
-  const change = formerAppointment && describeChange(formerAppointment, appointment, event.metadata);
-  const envelope = { id: event.id, type, createdAt, environment, clinicId, branchId } as const;
-  return createBody(envelope, { appointment: record, ...(change && { change }) });
-}
+const feedEnvelope = { ...webhookEnvelope, branchId: z.null() };
 
-type ChangingFields = Pick<Appointment, ChangingField>;
+/** Schema of an event about the application's access to a clinic. */
+export const installationBody = z.strictObject({
+  ...feedEnvelope,
+  type: z.enum(["installation.approved", "installation.access_changed", "installation.revoked"]),
+  data: z.strictObject({
+    installation: z
+      .strictObject({
+        scopes: z.array(scope),
+        branchIds: z.array(z.guid()).nullable().describe("Branches that the installation covers; null for all."),
+        animalAccess: animalAccess.describe(animalAccessText),
+      })
+      .nullable()
+      .describe("Access from now on. Null if it was revoked."),
+  }),
+});
 
-export function describeChange(
-  formerAppointment: ChangingFields,
-  appointment: ChangingFields,
-  { actor, environment }: EventMetadata,
-): AppointmentChange {
-  const fieldChanges = (Object.keys(changingFields) as ChangingField[])
-    .map((name) => [name, { from: formerAppointment[name], to: appointment[name] }] as const)
-    .filter(([, { from, to }]) => from !== to);
-  const isByApplication = actor.type === "application" && environment === "production";
-  const causedBy = actor.type === "system" ? "system" : isByApplication ? "application" : "clinic";
-  return { causedBy, fields: Object.fromEntries(fieldChanges) };
-}
+/** Schema of an event about a link of the application to an animal. */
+export const animalLinkBody = z.strictObject({
+  ...feedEnvelope,
+  type: z.enum(["animal_link.created", "animal_link.withdrawn"]),
+  data: z.strictObject({ link: z.strictObject({ id: z.guid(), animalId: z.guid() }) }),
+});
 
-export const TEST_DATA = { test: true } as const;
+/** Schema of an event about a sandbox that was filled with the fixture. */
+export const sandboxResetBody = z.strictObject({
+  ...feedEnvelope,
+  type: z.literal("sandbox.reset"),
+  data: z.strictObject({ sandbox: z.strictObject({ generation: z.int().min(1), day: z.iso.date() }) }),
+});
 
-type EndpointTestedEvent = CatalogEvent & { type: "WebhookEndpointTested"; metadata: EventMetadata };
+/** Schemas of the bodies by their names in the API reference. */
+export const eventBodies = {
+  AppointmentEvent: appointmentBody,
+  TestEvent: endpointTestBody,
+  EndpointFailingEvent: endpointFailingBody,
+  EndpointDisabledEvent: endpointDisabledBody,
+  SecretExpiringEvent: secretExpiringBody,
+  InstallationEvent: installationBody,
+  AnimalLinkEvent: animalLinkBody,
+  SandboxResetEvent: sandboxResetBody,
+};
 
-/**
- * Creates the public event for a requested test of an endpoint.
- *
- * @returns undefined if the event has no environment
- */
-export function toTestBody({ data: { testId }, metadata }: EndpointTestedEvent): EndpointTestBody | undefined {
-  const { environment, clinicId, occurredAt } = metadata;
-  if (!environment) return undefined;
-  const envelope = { id: testId, type: "endpoint.test", createdAt: occurredAt, environment, clinicId, branchId: null };
-  return createBody(envelope as typeof envelope & { type: "endpoint.test" }, TEST_DATA);
-}
+export const eventBody = z.union(Object.values(eventBodies));
+
+/** Body of an event that partners receive. */
+export type WebhookBody = z.infer<typeof eventBody>;

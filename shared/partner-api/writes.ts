@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { TOKEN_LIFETIME_SECONDS } from "../auth/access-token.ts";
-import { applicationEndpointWrites, endpointWrites } from "./endpoint-writes.ts";
+import { endpointWrites } from "./endpoint-writes.ts";
 import type { PartnerOperationId, partnerOperations } from "./operations.ts";
 import { MAX_EXCHANGES_PER_MINUTE, MAX_RESETS_PER_HOUR, MAX_WRONG_CODES_PER_HOUR } from "./rate-limits.ts";
-import { animalLinkRecord, partnerAppointment, sandboxRecord } from "./records.ts";
+import { publicAppointment, publicLink, publicSandbox } from "./records.ts";
 import {
   animalLinkRequest,
   appointmentMove,
@@ -41,7 +41,7 @@ const endedLinkResponse = {
   description: "The link has ended.",
   body: z.strictObject({ ok, link: z.strictObject({ id: z.guid() }) }),
 } as const;
-const appointmentBody = z.strictObject({ ok, appointment: partnerAppointment });
+const appointmentBody = z.strictObject({ ok, appointment: publicAppointment.schema });
 const changedAppointmentResponse = {
   status: 200,
   description: "The appointment after the change.",
@@ -82,7 +82,7 @@ export const partnerWrites = {
   },
   createPartnerAppointment: {
     description:
-      "Creates an appointment with status `requested`. A repeated request with the same idempotency key returns the first response, as long as your application has access to the branch and the animal.",
+      "Creates an appointment with status `requested`. With `resourceId` or `resourceType`, it books a free time: the resource is reserved before the response, and the status is `confirmed` if the clinic confirms bookings at once. If the time is taken, the response is 422 `slot_taken`, and a later request with the same key tries again. A repeated request with the same idempotency key returns the first response, as long as your application has access to the branch and the animal.",
     request: appointmentRequest,
     requestHeaders: idempotencyKeyHeader,
     successResponse: {
@@ -93,10 +93,12 @@ export const partnerWrites = {
     },
     refusals: {
       ...clinicStatusErrors,
+      entitlement_required: 403,
       idempotency_conflict: 409,
       object_deleted: 409,
       validation_failed: 422,
       insufficient_consent: 422,
+      slot_taken: 422,
       concurrent_changes: 503,
       data_source_unavailable: 503,
     },
@@ -107,7 +109,7 @@ export const partnerWrites = {
     successResponse: {
       status: 201,
       description: "The link to the animal.",
-      body: z.strictObject({ ok, link: animalLinkRecord }),
+      body: z.strictObject({ ok, link: publicLink.schema }),
     },
     refusals: {
       ...clinicStatusErrors,
@@ -159,7 +161,7 @@ export const partnerWrites = {
     successResponse: {
       status: 200,
       description: "The sandbox after the reset.",
-      body: z.strictObject({ ok, sandbox: sandboxRecord }),
+      body: z.strictObject({ ok, sandbox: publicSandbox.schema }),
     },
     refusals: { sandbox_only: 403, object_deleted: 409, concurrent_changes: 503 },
   },
@@ -172,11 +174,10 @@ export const partnerWrites = {
   },
   rescheduleSandboxAppointment: {
     description:
-      "Moves a requested or confirmed appointment that your application has created in its sandbox, as the clinic's staff would in production. Your endpoints receive `appointment.updated`. Appointments of the fixture cannot be changed.",
+      "Moves a requested or confirmed appointment that your application has created in its sandbox, as the clinic's staff would in production. Its resources move with it, if their new places are free. Your endpoints receive `appointment.updated`. Appointments of the fixture cannot be changed.",
     request: appointmentMove,
     successResponse: changedAppointmentResponse,
-    refusals: { ...sandboxAppointmentErrors, too_many_changes: 409 },
+    refusals: { ...sandboxAppointmentErrors, too_many_changes: 409, slot_taken: 422 },
   },
   ...endpointWrites,
-  ...applicationEndpointWrites,
 } as const satisfies Record<PartnerWriteId, PartnerWrite>;

@@ -1,8 +1,8 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import type pg from "pg";
-import type { PersonalDataCategory, PersonType } from "../domain/personal-data/person.ts";
-import { isPostgresUnavailable } from "../postgres/unavailable.ts";
+import type { Person, PersonalDataCategory, PersonType } from "../domain/personal-data/person.ts";
 import { createBatcher } from "../runtime/batches.ts";
+import { isPostgresUnavailable, isTableMissing } from "../runtime/failures.ts";
 import {
   type DataKey,
   DataKeyError,
@@ -12,7 +12,6 @@ import {
   KeyStoreUnavailableError,
   type StoredDataKey,
 } from "./data-keys.ts";
-import { destroyKeysOf } from "./destroy-keys.ts";
 import type { MasterKeys } from "./master-keys.ts";
 
 const DATA_KEY_BYTES = 32;
@@ -22,8 +21,6 @@ const BATCH_LIMITS = { maxBatchSize: 500, maxWaitingItems: 100_000 };
 
 /** Maximum number of attempts to create a key that other processes destroy at the same time. */
 const MAX_ATTEMPTS = 5;
-
-const MISSING_TABLE_CODES = ["3F000", "42P01"];
 
 export interface KeyRow {
   id: string;
@@ -181,9 +178,35 @@ export function toKeyStoreError(error: unknown): unknown {
   if (error instanceof DataKeyError) return error;
   if (isPostgresUnavailable(error))
     return new KeyStoreUnavailableError("the store of data keys (Postgres) is unavailable", { cause: error });
-  if (MISSING_TABLE_CODES.includes((error as { code?: string }).code ?? "")) {
+  if (isTableMissing(error)) {
     const problem = "the database has no table data_keys.data_key; run `clinic projection migrate` of this release";
     return new KeyStoreUnavailableError(problem, { cause: error });
   }
   return error;
+}
+
+const DESTROY_SQL =
+  "UPDATE data_keys.data_key SET wrapped_key = NULL, master_key_id = NULL, destroyed_at = now() WHERE destroyed_at IS NULL";
+
+/**
+ * Destroys the keys of a person irrevocably.
+ *
+ * @param categories categories of the keys; all categories if null
+ * @returns number of keys that existed and are now destroyed
+ */
+export async function destroyKeysOf(
+  pool: pg.Pool,
+  { type, id }: Person,
+  categories: readonly PersonalDataCategory[] | null,
+): Promise<number> {
+  const { rowCount } = await pool.query(
+    `${DESTROY_SQL} AND person_type = $1 AND person_id = $2 AND ($3::text[] IS NULL OR category = ANY ($3))`,
+    [type, id, categories],
+  );
+  return rowCount ?? 0;
+}
+
+export async function destroyKeys(pool: pg.Pool, ids: readonly string[]): Promise<number> {
+  if (ids.length === 0) return 0;
+  return (await pool.query(`${DESTROY_SQL} AND id = ANY ($1::uuid[])`, [ids])).rowCount ?? 0;
 }

@@ -1,8 +1,8 @@
 import type { RecordedEvent } from "../domain/events/recorded-event.ts";
-import { revealPersonalData } from "../domain/events/reveal-personal-data.ts";
-import { EventSchemaError } from "../domain/events/stored-event.ts";
+import { createSchemaError, EventSchemaError } from "../domain/events/stored-event.ts";
+import { upcast } from "../domain/events/upcasters.ts";
 import type { EncryptedPersonalData } from "../domain/personal-data/encrypted.ts";
-import type { PersonalData } from "../domain/personal-data/personal-fields.ts";
+import { findPersonalFields, type PersonalData } from "../domain/personal-data/personal-fields.ts";
 import { decrypt } from "./aes-gcm.ts";
 import { DataKeyError, type DataKeys, type StoredDataKey } from "./data-keys.ts";
 import { describeEvent } from "./encrypt-events.ts";
@@ -35,6 +35,23 @@ export function decryptEvent(event: RecordedEvent, keys: Keys): RecordedEvent {
   const data = revealPersonalData(event, personalData);
   // Copying the event without `encrypted` would take a fifth of the time of decryption.
   return { type, data, metadata, id, stream, revision, position, dataKeyId: encrypted.keyId } as RecordedEvent;
+}
+
+/**
+ * Returns the data of an event with the decrypted values of its personal fields, instead of the neutral values. The
+ * values may belong to an earlier schema version.
+ *
+ * @throws {EventSchemaError} if a value is invalid
+ */
+function revealPersonalData(
+  { type, data, metadata }: { type: string; data: object; metadata: { schemaVersion: number } },
+  personalData: PersonalData,
+): object {
+  const values = upcast(type, metadata.schemaVersion, personalData);
+  const parseResult = findPersonalFields(type)?.schema.safeParse(values);
+  if (!parseResult) return data;
+  if (!parseResult.success) throw createSchemaError(type, "data", parseResult.error);
+  return Object.assign({}, data, parseResult.data);
 }
 
 /**

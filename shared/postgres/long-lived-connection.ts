@@ -43,7 +43,7 @@ export function createLongLivedClient(options: LongLivedClientOptions): Database
   return client;
 }
 
-/** What a long-lived connection is used for. */
+/** Purpose of a long-lived connection. */
 export interface ConnectionUse {
   /**
    * Called once for each new connection.
@@ -116,7 +116,10 @@ async function useConnection(
   }
 }
 
-/** Number of reads of each session's id. A few reads can miss a shared session while other clients use the pooler. */
+/**
+ * Number of times that a session's id is read. A few reads can miss a shared session while other clients use the
+ * pooler.
+ */
 const SESSION_READS = 10;
 
 /**

@@ -1,4 +1,5 @@
 import pg from "pg";
+import { isInFailedTransaction, isPostgresUnavailable } from "../runtime/failures.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { DatabaseClient, type DatabaseServers, resolveServers } from "./client.ts";
 
@@ -123,9 +124,6 @@ export async function closeConnection(connection: pg.Client): Promise<void> {
   await connection.end().catch(() => undefined);
 }
 
-/** SQLSTATE of a statement that Postgres refuses because an earlier statement of the transaction failed. */
-const IN_FAILED_TRANSACTION = "25P02";
-
 /**
  * Waits for statements that one connection sent at the same time, and returns their results.
  *
@@ -137,11 +135,29 @@ export async function awaitPipelined<Results extends readonly unknown[]>(
 ): Promise<{ -readonly [Index in keyof Results]: Awaited<Results[Index]> }> {
   const outcomes = await Promise.allSettled(promises);
   const errors = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
-  if (errors.length > 0) throw errors.find((error) => !isRefused(error)) ?? errors[0];
+  if (errors.length > 0) throw errors.find((error) => !isInFailedTransaction(error)) ?? errors[0];
   // None is rejected, so this returns at once.
   return Promise.all(promises);
 }
 
-function isRefused(error: unknown): boolean {
-  return error instanceof pg.DatabaseError && error.code === IN_FAILED_TRANSACTION;
+/**
+ * Runs work in one transaction. Any error rolls the transaction back. The first statement of the work is sent together
+ * with BEGIN.
+ */
+export async function inTransaction<T>(pool: pg.Pool, run: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  const client = await pool.connect();
+  let connectionError: Error | undefined;
+  try {
+    const [, result] = await awaitPipelined([client.query("BEGIN"), run(client)]);
+    await client.query("COMMIT");
+    return result;
+  } catch (error) {
+    if (isPostgresUnavailable(error)) connectionError = error as Error;
+    // If the connection breaks, the server rolls back by itself. Errors of ROLLBACK are ignored, because they would
+    // hide the original error.
+    else await client.query("ROLLBACK").catch(() => undefined);
+    throw error;
+  } finally {
+    client.release(connectionError);
+  }
 }

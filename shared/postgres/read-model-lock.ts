@@ -1,5 +1,5 @@
 import { hostname } from "node:os";
-import pg from "pg";
+import { isLockTimeout } from "../runtime/failures.ts";
 import type { Logger } from "../runtime/logger.ts";
 import type { StartError } from "../runtime/run-service.ts";
 import type { DatabaseClient } from "./client.ts";
@@ -24,8 +24,6 @@ export interface ReadModelLock {
 }
 
 const LOCK_TIMEOUT_MS = 1_000;
-
-const LOCK_NOT_AVAILABLE = "55P03";
 
 /** Returns the name of the lock that each process holds while it uses the read models of a schema. */
 export function getReadModelLockName(schema: string): string {
@@ -74,7 +72,7 @@ async function tryLock(connection: DatabaseClient, schema: string): Promise<bool
     await connection.query("SELECT pg_advisory_lock_shared(hashtextextended($1, 0))", [getReadModelLockName(schema)]);
     return true;
   } catch (error) {
-    if (error instanceof pg.DatabaseError && error.code === LOCK_NOT_AVAILABLE) return false;
+    if (isLockTimeout(error)) return false;
     throw error;
   }
 }

@@ -2,10 +2,17 @@ import { randomUUID } from "node:crypto";
 import type pg from "pg";
 import { createUnavailableError } from "../http/api-error.ts";
 import { createBatcher, QueueFullError } from "../runtime/batches.ts";
+import { Circuit } from "../runtime/circuit.ts";
+import { isPostgresSlow } from "../runtime/failures.ts";
 import type { Logger } from "../runtime/logger.ts";
-import { Outage } from "./outage.ts";
-import { registerProcess } from "./processes.ts";
-import { addRequests, COUNT_TIMEOUT_MS, type Count, createRequestAdder } from "./shared-counter.ts";
+import { TimeoutError } from "../runtime/timeout.ts";
+import {
+  addRequests,
+  COUNT_TIMEOUT_MS,
+  type Count,
+  createRequestAdder,
+  removeEndedCounters,
+} from "./shared-counter.ts";
 import { type Window, Windows } from "./windows.ts";
 
 /** Counts requests by key in time windows. The first request of a key starts a window. */
@@ -47,8 +54,8 @@ const BATCH_LIMITS = { maxWaitingItems: 2_000, maxBatchSize: 2_000 };
 
 /**
  * Creates a limiter that shares its counts with all other processes through Postgres. If Postgres is slow, a request
- * waits to be counted, and fails with 503 if this takes too long. It is never permitted without being counted. If
- * Postgres is unavailable, each process permits an equal share of the requests that remained when Postgres last
+ * waits to be counted, and fails with 503 if this takes too long. A request is never permitted without being counted.
+ * If Postgres is unavailable, each process permits an equal share of the requests that remained when Postgres last
  * responded.
  *
  * @param pool pool with a statement timeout of one second
@@ -91,7 +98,7 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger, events?: RateLi
     try {
       for (const [key, { lengthMs }] of windows.listUncountedWindows()) await addInPostgres(key, 0, lengthMs);
     } catch (error) {
-      // If Postgres is unavailable again, the next end of the outage adds them. Otherwise the key's next request does.
+      // If Postgres fails again, the counts are added after that outage, or else at the key's next request.
       await outage.isCauseOf(error);
       logger.debug({ error }, "some requests that were permitted during an outage are not counted yet");
     }
@@ -155,4 +162,120 @@ export function getLimitName(key: string): string {
 
 function toCount({ endsAt, expiresAt }: Window, used: number): Count {
   return { used, endsAt, endsInMs: Math.max(0, expiresAt - performance.now()) };
+}
+
+const HEARTBEAT_INTERVAL_MS = 2_000;
+
+const HEARTBEATS_PER_REMOVAL = 30;
+
+/** Assumed number of processes before the first heartbeat: one process of each of the two services. */
+const ASSUMED_PROCESS_COUNT = 2;
+
+/**
+ * Statement that records a heartbeat of this process and counts the other processes with a heartbeat in the last ten
+ * seconds.
+ */
+const HEARTBEAT_STATEMENT = {
+  name: "processes that count",
+  text: `
+    WITH gone AS (DELETE FROM rate_limit.process WHERE seen_at < now() - interval '1 minute'),
+      here AS (
+        INSERT INTO rate_limit.process (id, seen_at) VALUES ($1, now())
+        ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at)
+    SELECT count(*)::integer AS "otherProcesses" FROM rate_limit.process
+    WHERE id <> $1 AND seen_at > now() - interval '10 seconds'`,
+};
+
+interface ProcessCount {
+  /** Returns the last known number of processes that count requests, including this one. */
+  count(): number;
+  close(): void;
+}
+
+/** Registers this process in Postgres, and tracks the number of all processes that count requests. */
+function registerProcess(pool: pg.Pool, logger: Logger): ProcessCount {
+  const id = randomUUID();
+  let count = ASSUMED_PROCESS_COUNT;
+  let heartbeatCount = 0;
+  const recordHeartbeat = async () => {
+    try {
+      const { rows } = await pool.query<{ otherProcesses: number }>({ ...HEARTBEAT_STATEMENT, values: [id] });
+      count = 1 + (rows[0]?.otherProcesses ?? 0);
+      if (heartbeatCount % HEARTBEATS_PER_REMOVAL === 0) await removeEndedCounters(pool);
+      heartbeatCount += 1;
+    } catch (error) {
+      // The level is debug, because the limiter already warns when it cannot count a request in Postgres.
+      logger.debug({ error }, "number of processes that count requests could not be read");
+    }
+  };
+  void recordHeartbeat();
+  const timer = setInterval(recordHeartbeat, HEARTBEAT_INTERVAL_MS).unref();
+  return { count: () => count, close: () => clearInterval(timer) };
+}
+
+/** Minimum interval between two warnings that Postgres is slow. */
+const SLOWNESS_LOG_INTERVAL_MS = 30_000;
+
+interface OutageOptions {
+  /** Runs a short statement on a row that only this process uses. */
+  probe(): Promise<unknown>;
+  probeTimeoutMs: number;
+  onEnd(): void;
+  logger: Logger;
+}
+
+class Outage {
+  readonly #options: OutageOptions;
+  readonly #circuit: Circuit;
+  #currentProbe: Promise<boolean> | undefined;
+  #slownessLoggedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: OutageOptions) {
+    this.#options = options;
+    this.#circuit = new Circuit({
+      callTimeoutMs: options.probeTimeoutMs,
+      onFailure: (error) =>
+        options.logger.warn(
+          { error },
+          "Postgres cannot count requests: each process enforces its share of the rate limits",
+        ),
+      onClose: options.onEnd,
+    });
+  }
+
+  /** Returns true during an outage. If a probe is due, also starts the probe, to detect the end of the outage. */
+  isActive(): boolean {
+    if (this.#circuit.isTestDue()) void this.#isAvailable();
+    return this.#circuit.isOpen();
+  }
+
+  /**
+   * Determines whether an outage caused a statement's failure. If Postgres may only be slow, a probe decides. Other
+   * requests cannot delay a probe, because they never lock its row.
+   */
+  async isCauseOf(error: unknown): Promise<boolean> {
+    if (this.#circuit.isOpen()) return true;
+    if (!(error instanceof TimeoutError || isPostgresSlow(error))) this.#circuit.open(error);
+    else if (await this.#isAvailable()) this.#logSlowness(error);
+    return this.#circuit.isOpen();
+  }
+
+  #isAvailable(): Promise<boolean> {
+    this.#currentProbe ??= this.#circuit
+      .call(this.#options.probe)
+      .then(
+        () => true,
+        () => false,
+      )
+      .finally(() => {
+        this.#currentProbe = undefined;
+      });
+    return this.#currentProbe;
+  }
+
+  #logSlowness(error: unknown): void {
+    if (performance.now() - this.#slownessLoggedAt < SLOWNESS_LOG_INTERVAL_MS) return;
+    this.#slownessLoggedAt = performance.now();
+    this.#options.logger.warn({ error }, "Postgres counts requests slowly: some requests fail with 503");
+  }
 }

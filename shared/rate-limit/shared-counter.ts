@@ -1,4 +1,5 @@
 import type pg from "pg";
+import { isLockTimeout } from "../runtime/failures.ts";
 import { settlesWithin, withTimeout } from "../runtime/timeout.ts";
 
 export interface Count {
@@ -58,8 +59,8 @@ const REMOVE_STATEMENT = {
 };
 
 /**
- * Time limit for counting in Postgres. It is longer than the server's statement timeout, so that a slow statement
- * fails with the server's error.
+ * Time limit for counting in Postgres. This limit is longer than the server's statement timeout, so that a slow
+ * statement fails with the server's error.
  */
 export const COUNT_TIMEOUT_MS = 1_200;
 
@@ -70,8 +71,6 @@ const MAX_KEYS = 200;
  * rows.
  */
 const MAX_WAIT_MS = 20;
-
-const LOCK_TIMEOUT_SQLSTATE = "55P03";
 
 type AddRequests = (addition: CounterAddition) => Promise<Count>;
 
@@ -116,7 +115,7 @@ async function addTogether(pool: pg.Pool, additions: readonly CounterAddition[])
   try {
     return await runAddStatement(pool, additions, additions.length > 1 ? MAX_WAIT_MS : 0);
   } catch (error) {
-    if ((error as { code?: unknown }).code !== LOCK_TIMEOUT_SQLSTATE) throw error;
+    if (!isLockTimeout(error)) throw error;
     return new Map(additions.map((addition) => [addition.key, addRequests(pool, addition)]));
   }
 }

@@ -106,6 +106,13 @@ export const settings = {
     .string()
     .min(1)
     .describe("Name of the service's operator. Portal responses contain it in the field identityOwner."),
+  OPERATIONS_PORT: wholeNumber(0, 65_535)
+    .optional()
+    .describe("Port of the operations API, with which a clinic's own systems run commands. If not set, it is off."),
+  OPERATIONS_HOST: z
+    .string()
+    .default("127.0.0.1")
+    .describe("Address of the operations API. It must be reachable only from the clinic's own network."),
   TRUST_PROXY: flagSchema
     .prefault("false")
     .describe("If true, the caller's address is read from X-Forwarded-For. Set it only behind your own proxy."),
@@ -147,11 +154,6 @@ export const settings = {
   AUDIT_TREE_HEAD_INTERVAL_MS: wholeNumber(0, 604_800_000)
     .prefault("3600000")
     .describe("Time between two signed tree heads that the audit service publishes. 0 publishes none. Milliseconds."),
-  AUDIT_TILES_DIR: z
-    .string()
-    .min(1)
-    .optional()
-    .describe("Folder for the hash tiles of the audit tree. If not set, each proof reads the whole event log."),
   TOKEN_JWKS_URL: httpUrlSchema.describe("URL of the public keys for verifying partner access tokens."),
   PERSONAL_DATA_KEYS: json(encryptionKeysSchema)
     .describe(

@@ -48,11 +48,11 @@ const url = (protocol: RegExp, example: string) =>
   z
     .string()
     .refine((text) => URL.canParse(text) && protocol.test(new URL(text).protocol), `must be a URL like ${example}`);
-/** Hosts of a connection string of EventStoreDB, after optional credentials and before the options. */
+/** Hosts in an EventStoreDB connection string, after optional credentials and before the options. */
 const EVENTSTORE_URL_FORMAT =
   /^(esdb|kurrentdb)(\+discover(?!.*,))?:\/\/([^/?]+@)?[\w.-]+(:\d+)?(,[\w.-]+(:\d+)?)*\/?(\?.+)?$/;
 /**
- * Options of a connection string of EventStoreDB, in lower case. For any other option, and for tlsVerifyCert=false, the
+ * Options of EventStoreDB connection strings, in lower case. For any other option, and for tlsVerifyCert=false, the
  * client would print a warning with the whole string, including the password.
  */
 const EVENTSTORE_OPTIONS =

@@ -16,7 +16,8 @@ export const TRACING_SETTING_NAMES = [
  * because it takes about 0.15 s of CPU time and 15 MB.
  *
  * @param processName name of the process in traces, unless OTEL_SERVICE_NAME is set
- * @returns a function that stops tracing. It sends the remaining spans, but waits at most a second for the collector
+ * @returns a function that stops tracing. The function sends the remaining spans, but waits at most a second for the
+ *   collector
  */
 export async function startTracing(
   config: Config<(typeof TRACING_SETTING_NAMES)[number]>,

@@ -21,6 +21,7 @@ export const attemptErrors = {
   port_not_allowed: "The endpoint's URL has a port other than 443 and 8443. The request was not sent.",
   host_not_allowed: "The endpoint's host is not a public name. The request was not sent.",
   address_not_public: "The host name has an address that is not public. The request was not sent.",
+  event_unavailable: "The service could not read the event. The request was not sent.",
   not_signed: "The service could not sign the delivery. The request was not sent.",
   egress_proxy_failed: "The service's outgoing proxy opened no connection. The request was not sent.",
 } as const satisfies Record<DestinationFault, string> & Record<string, string>;
@@ -28,4 +29,8 @@ export const attemptErrors = {
 export type AttemptError = keyof typeof attemptErrors;
 
 /** Errors whose cause is in this service, not at the receiver. */
-export const serviceErrors: ReadonlySet<AttemptError> = new Set(["not_signed", "egress_proxy_failed"]);
+export const serviceErrors: ReadonlySet<AttemptError> = new Set([
+  "event_unavailable",
+  "not_signed",
+  "egress_proxy_failed",
+]);

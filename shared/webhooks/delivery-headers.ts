@@ -1,3 +1,5 @@
+import { createHmac } from "node:crypto";
+
 /**
  * Returns headers that do not depend on the delivery.
  */
@@ -11,7 +13,7 @@ export function createCommonHeaders(contentType: string): Record<string, string>
 }
 
 /**
- * Returns the headers that identify a delivery. They are the same in all attempts.
+ * Returns the headers that identify a delivery. The headers are the same in all attempts.
  *
  * @param brand brand segment of header names, for example `SERVICE` in `X-SERVICE-Delivery-ID`
  */
@@ -22,4 +24,49 @@ export function createDeliveryIdHeaders(deliveryId: string, brand: string): Reco
 /** Converts an attempt's time to the value of its timestamp headers: seconds since 1970. @param startedAt milliseconds */
 export function toDeliveryTimestamp(startedAt: number): number {
   return Math.floor(startedAt / 1_000);
+}
+
+/** What a signature covers. */
+export interface SignedContent {
+  /** Identical in all attempts. */
+  deliveryId: string;
+  /** Seconds since 1970. */
+  timestamp: number;
+  body: string;
+}
+
+const SECRET_PREFIX = "whsec_";
+
+/**
+ * Signs a delivery with the Standard Webhooks scheme: HMAC-SHA256 over `id.timestamp.body`, encoded in base64. The
+ * signature header has one `v1,` value for each secret, and then any asymmetric signatures.
+ *
+ * @param secrets texts of the form `whsec_<base64>`; more than one while rotated secrets are still valid
+ * @param asymmetricSignatures signatures of {@link toSignedText}, of the form `v1a,<base64>`
+ * @returns the same headers twice, with branded names and with the standard names
+ */
+export function createSignatureHeaders(
+  content: SignedContent,
+  secrets: readonly string[],
+  brand: string,
+  asymmetricSignatures: readonly string[] = [],
+): Record<string, string> {
+  const { deliveryId, timestamp } = content;
+  const signedText = toSignedText(content);
+  const signatures = secrets.map((secret) => {
+    const key = Buffer.from(secret.startsWith(SECRET_PREFIX) ? secret.slice(SECRET_PREFIX.length) : secret, "base64");
+    return `v1,${createHmac("sha256", key).update(signedText).digest("base64")}`;
+  });
+  const signature = [...signatures, ...asymmetricSignatures].join(" ");
+  return {
+    [`X-${brand}-Signature`]: signature,
+    [`X-${brand}-Timestamp`]: String(timestamp),
+    "webhook-signature": signature,
+    "webhook-timestamp": String(timestamp),
+    ...createDeliveryIdHeaders(deliveryId, brand),
+  };
+}
+
+export function toSignedText({ deliveryId, timestamp, body }: SignedContent): string {
+  return `${deliveryId}.${timestamp}.${body}`;
 }

@@ -138,7 +138,7 @@ const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR("2000::/3");
 /** The block of the former 6bone, returned to IANA in 2006 (RFC 3701). The library treats the block as unicast. */
 const SIXBONE = ipaddr.IPv6.parseCIDR("3ffe::/16");
 
-/** Azure's platform address. It is in a public range, but reaches the host of an Azure virtual machine. */
+/** Azure's platform address. The address is in a public range, but reaches the host of an Azure virtual machine. */
 const PLATFORM_ADDRESSES = new Set(["168.63.129.16"]);
 
 /**

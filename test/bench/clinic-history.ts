@@ -3,12 +3,10 @@ import type pg from "pg";
 import type { AnyReadModel, Row } from "../../projection/engine/read-model.ts";
 import { upsertRows } from "../../projection/engine/rows.ts";
 import { animals } from "../../projection/read-models/animals.ts";
-import { appointments } from "../../projection/read-models/appointments.ts";
-import { assignments } from "../../projection/read-models/assignments.ts";
+import { appointments, assignments } from "../../projection/read-models/appointments.ts";
 import { customers } from "../../projection/read-models/customers.ts";
-import { holds } from "../../projection/read-models/holds.ts";
 import { queueTickets } from "../../projection/read-models/queue-tickets.ts";
-import { resources } from "../../projection/read-models/resources.ts";
+import { holds, resources } from "../../projection/read-models/resources.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 

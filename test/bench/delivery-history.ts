@@ -38,23 +38,23 @@ export async function fillDeliveries(admin: pg.Pool, endpoint: BenchEndpoint, co
   await admin.query(
     `WITH added AS (
        INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, branch_id, application_id, environment,
-         event_id, event_type, event_stream, event_revision, status, cause_id, correlation_id, attempt_count,
+         event_id, event_type, appointment_id, event_position, status, cause_id, correlation_id, attempt_count,
          created_at, updated_at)
        SELECT gen_random_uuid(), $1, $2, $3, $4, 'production', gen_random_uuid(),
               CASE WHEN n > 2 * $6::integer AND n <= 3 * $6::integer THEN 'endpoint.test'
                    WHEN n % 3 = 0 THEN 'appointment.created' ELSE 'appointment.updated' END,
-              'appointment-' || gen_random_uuid(), 0,
+              gen_random_uuid(), n,
               CASE WHEN n <= $6::integer THEN 'failed' WHEN n <= 2 * $6::integer THEN 'pending' ELSE 'delivered' END,
               gen_random_uuid(), gen_random_uuid(), 1, at, at
          FROM generate_series(1, $5::integer + 3 * $6::integer) n,
               LATERAL (SELECT now() - ($5::integer + 3 * $6::integer - n) * $7::integer * interval '1 second' AS at) t
-       RETURNING delivery_id, status, created_at),
+       RETURNING delivery_id, event_id, status, created_at),
      attempts AS (
        INSERT INTO webhooks.attempt (delivery_id, number, started_at, duration_ms, status_code, answer)
        SELECT delivery_id, 1, created_at, 20, 200, 'ok' FROM added)
-     INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,
-       attempt_count)
-     SELECT delivery_id, $1, '{}', created_at, 1, 1 FROM added WHERE status = 'pending'`,
+     INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, event_id, event_position, next_attempt_at,
+       failed_attempt_count, attempt_count)
+     SELECT delivery_id, $1, event_id, 0, created_at, 1, 1 FROM added WHERE status = 'pending'`,
     [endpointId, clinicId, branchId, applicationId, count, RARE_COUNT, INTERVAL_SECONDS],
   );
   await admin.query("VACUUM ANALYZE webhooks.delivery, webhooks.attempt, webhooks.pending_delivery");

@@ -7,10 +7,10 @@
  * It reports the CPU time of all Postgres processes, the bytes of WAL, the size of the tables, and the share of updates
  * that change no index (HOT).
  */
-import { randomUUID } from "node:crypto";
 import type pg from "pg";
-import type { EventMessage } from "../../projection/relay/message.ts";
-import { addDeliveries } from "../../projection/webhooks/match/match-event.ts";
+import { readWebhookCheckpoint } from "../../projection/checkpoints/webhook-checkpoints.ts";
+import { addDeliveries } from "../../projection/webhooks/match/add-deliveries.ts";
+import { arrange } from "../../projection/webhooks/match/ordering.ts";
 import { writeOutcomes } from "../../projection/webhooks/record/outcomes.ts";
 import { type ClaimedDelivery, claimDueDeliveries } from "../../projection/webhooks/send/claim.ts";
 import type { DeliveryOrdering } from "../../shared/domain/events/partner.ts";
@@ -27,8 +27,10 @@ const CLINIC_COUNT = 40;
 const DELIVERY_COUNT = 20_000;
 const WARM_UP_DELIVERY_COUNT = 4_000;
 const EVENTS_PER_BATCH = 250;
-const SLOTS_PER_ENDPOINT = 4;
+const ATTEMPTS_PER_ENDPOINT = 4;
 const OUTCOMES_PER_BATCH = 100;
+/** Higher than the positions of the log. */
+const FIRST_POSITION = 1_000_000_000;
 const endpointsPerEvent = Number(process.argv[2] ?? 1);
 
 /** Registers the endpoints and fills the read models. @returns the endpoints of each clinic */
@@ -52,55 +54,39 @@ async function registerEndpoints(world: World, ordering: DeliveryOrdering): Prom
     return rowCount === CLINIC_COUNT * endpointsPerEvent;
   });
   await world.stopRoles(projectors);
-  // The read models include all events of the benchmark.
-  await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = 2000000`);
   return endpointsByClinic;
 }
 
-/** Creates the messages of a new appointment's events. */
-function createMessages({ clinicId }: Endpoint, eventCount: number): EventMessage[] {
-  const [appointmentId, branchId] = [randomUUID(), randomUUID()];
-  const filler = "x".repeat(400);
-  const events = Array.from({ length: eventCount }, (_, n) => ({ id: randomUUID(), position: BigInt(1_000_000 + n) }));
-  return events.map(({ id, position }, n) => {
-    const body = {
-      id,
-      type: n === 0 ? "appointment.created" : "appointment.updated",
-      apiVersion: "v1",
-      createdAt: new Date().toISOString(),
-      environment: "production",
-      clinicId,
-      branchId,
-      data: { appointment: { id: appointmentId, filler } },
-    };
-    const source = { position, stream: `appointment-${appointmentId}`, revision: BigInt(n) };
-    return {
-      kind: "event",
-      ...source,
-      correlationId: randomUUID(),
-      onlyEndpointId: null,
-      previousEvent: events[n - 1] ?? null,
-      body,
-    } as unknown as EventMessage;
-  });
+let lastPosition = FIRST_POSITION;
+
+/** Inserts the public events of new appointments, and moves the read models past them. */
+async function insertEvents(pool: pg.Pool, clinicIds: string[], eventsPerAppointment: number): Promise<void> {
+  const firstPosition = lastPosition;
+  lastPosition += clinicIds.length * eventsPerAppointment;
+  await pool.query(
+    `INSERT INTO ${READ_MODEL_SCHEMA}.public_event (event_id, position, occurred_at, type, clinic_id, branch_id,
+       appointment_id, data, environment, correlation_id)
+     SELECT gen_random_uuid(), $2 + row_number() OVER (), now(), 'appointment.created', clinic_id, clinic_id,
+            appointment_id, json_build_object('appointment', json_build_object('filler', repeat('x', 400))),
+            'production', gen_random_uuid()
+       FROM (SELECT clinic_id, gen_random_uuid() AS appointment_id FROM unnest($1::uuid[]) AS c (clinic_id)) a,
+            generate_series(1, $3::integer)`,
+    [clinicIds, firstPosition, eventsPerAppointment],
+  );
+  await pool.query(`UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = $1`, [lastPosition]);
 }
 
 /** Claims due deliveries of all endpoints and records a success for each. @returns the number of deliveries */
 async function deliverDueDeliveries(pool: pg.Pool, endpoints: readonly Endpoint[]): Promise<number> {
   const grants = endpoints.map(({ endpointId, applicationId }) => ({
-    ...({
-      lane: "first",
-      environment: "production",
-      slotCount: SLOTS_PER_ENDPOINT,
-      occupiedSlots: 0,
-    } as const),
+    ...({ environment: "production", count: ATTEMPTS_PER_ENDPOINT, inProgress: 0 } as const),
     endpointId,
     applicationId,
   }));
   const { deliveries } = await claimDueDeliveries(pool, grants, [], LEASE, Date.now());
   for (let start = 0; start < deliveries.length; start += OUTCOMES_PER_BATCH) {
     const outcomes = deliveries.slice(start, start + OUTCOMES_PER_BATCH).map(toSuccessOutcome);
-    await writeOutcomes(pool, outcomes, Date.now());
+    await writeOutcomes(pool, outcomes, { skipsLocked: false, now: Date.now() });
   }
   return deliveries.length;
 }
@@ -110,7 +96,7 @@ function toSuccessOutcome(delivery: ClaimedDelivery) {
   return { delivery, result, verdict: { status: "delivered" } as const };
 }
 
-async function deliverMessages(
+async function deliverEvents(
   pool: pg.Pool,
   endpointsByClinic: readonly Endpoint[][],
   { deliveryCount, eventsPerAppointment }: { deliveryCount: number; eventsPerAppointment: number },
@@ -118,10 +104,11 @@ async function deliverMessages(
   let deliveredCount = 0;
   while (deliveredCount < deliveryCount) {
     const count = Math.ceil(EVENTS_PER_BATCH / endpointsPerEvent / eventsPerAppointment);
-    const messages = Array.from({ length: count }, (_, n) =>
-      createMessages(endpointsByClinic[n % CLINIC_COUNT]![0]!, eventsPerAppointment),
-    ).flat();
-    await addDeliveries({ ...world, pool }, messages, Date.now());
+    const clinicIds = Array.from({ length: count }, (_, n) => endpointsByClinic[n % CLINIC_COUNT]![0]!.clinicId);
+    const { position } = await readWebhookCheckpoint(pool, "deliveries");
+    await insertEvents(pool, clinicIds, eventsPerAppointment);
+    const { heldGroups } = await addDeliveries(pool, position, EVENTS_PER_BATCH, Date.now());
+    await arrange(pool, heldGroups, Date.now());
     for (let hasMore = true; hasMore; ) {
       const finishedCount = await deliverDueDeliveries(pool, endpointsByClinic.flat());
       deliveredCount += finishedCount;
@@ -147,7 +134,7 @@ try {
     { name, eventsPerAppointment }: { name: string; eventsPerAppointment: number },
   ) => {
     const deliver = (deliveryCount: number) =>
-      deliverMessages(pool, endpointsByClinic, { deliveryCount, eventsPerAppointment });
+      deliverEvents(pool, endpointsByClinic, { deliveryCount, eventsPerAppointment });
     await deliver(WARM_UP_DELIVERY_COUNT);
     const { cpuMs, walBytes } = await measurePostgres(pool, () => deliver(DELIVERY_COUNT));
     printRow({

@@ -56,12 +56,11 @@ try {
     const note = `${historyText}: ${buffersText} (${ratio.toFixed(2)} times as many), ${timesText}`;
     printRow({ name, note, isDetail: true });
   }
-  for (const [recordsText, { ratio, name }] of highestRatios) {
+  for (const [recordsText, { ratio, name }] of highestRatios)
     printRow({
       name: `${LONG_HISTORY_LENGTH} instead of ${SHORT_HISTORY_LENGTH} ${recordsText}`,
       note: `at most ${ratio.toFixed(2)} times as many buffers (${name})`,
     });
-  }
 } finally {
   await mochaGlobalTeardown();
 }

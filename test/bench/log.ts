@@ -25,12 +25,7 @@ process.env.no_grpc_proxy = "127.0.0.1,localhost";
 const MEASURED_SECONDS = 3;
 const READ_EVENT_COUNT = 100_000;
 const START_EVENT_COUNT = 1_000_000;
-const EVENT_DATA = {
-  animal: "a-7f3c",
-  clinic: "c-19",
-  scheduledAt: "2026-05-04T09:30:00.000Z",
-  durationMinutes: 30,
-};
+const EVENT_DATA = { animal: "a-7f3c", clinic: "c-19", scheduledAt: "2026-05-04T09:30:00.000Z", durationMinutes: 30 };
 const RECORD_BYTES = 500;
 
 const createEvent = () => jsonEvent({ type: "AppointmentRequested", data: EVENT_DATA });

@@ -20,6 +20,7 @@ const BENCHMARK_FILES: Record<string, string> = {
   reads: "reads.ts",
   growth: "growth.ts",
   writes: "writes.ts",
+  bookings: "bookings.ts",
   import: "import.ts",
   rebuild: "projection.ts",
   memory: "memory.ts",
@@ -28,6 +29,7 @@ const BENCHMARK_FILES: Record<string, string> = {
   deliveries: "delivery-writes.ts",
   processes: "processes.ts",
   log: "log.ts",
+  audit: "audit.ts",
 };
 
 const names = process.argv.slice(2);

@@ -9,7 +9,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { excludeSystemEvents } from "@eventstore/db-client";
 import { startProjectors } from "../../projection/engine/projectors.ts";
-import { readInThread } from "../../projection/engine/read-in-thread.ts";
+import { readInThread } from "../../projection/engine/read-log.ts";
 import { rebuild } from "../../projection/engine/rebuild.ts";
 import { ensureReadModels, migrate } from "../../projection/prepare-database.ts";
 import { readModels } from "../../projection/read-models/all.ts";

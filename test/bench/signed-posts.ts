@@ -1,8 +1,8 @@
 /** Signs and posts webhooks like the service, but without a queue. */
 import { randomUUID } from "node:crypto";
-import { createSignatureHeaders } from "../../projection/webhooks/send/attempt-delivery.ts";
 import { createConnections } from "../../projection/webhooks/send/connections.ts";
 import { Exchange } from "../../projection/webhooks/send/send.ts";
+import { createSignatureHeaders } from "../../shared/webhooks/delivery-headers.ts";
 
 /** Numbers of the throughput measurements. */
 export const THROUGHPUT = { endpoints: 40, events: 20_000, appenders: 64, connections: 64, posts: 20_000 };

@@ -10,6 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { buildServiceSettings } from "../projection/service-process.ts";
 import { SECRET_KEYS } from "../projection/webhooks/service-settings.ts";
 import { createWorld, type Endpoint, type EndpointOptions, type World } from "../projection/webhooks/world.ts";
@@ -168,7 +169,7 @@ export async function createBenchWorld() {
         endpoints.map(({ endpointId }) => endpointId),
         endpoints.map(({ applicationId }) => applicationId),
         endpoints.map(({ clinicId }) => clinicId),
-        JSON.stringify({ id: randomUUID(), type: "appointment.created", filler: "x".repeat(600) }),
+        JSON.stringify({ filler: "x".repeat(500) }),
       ];
       for (let n = 0; n < deliveryCount; n += 5_000)
         await world.pool.query(INSERT_DUE_DELIVERIES_SQL, [5_000, ...values]);
@@ -206,22 +207,27 @@ export async function createBenchWorld() {
 }
 
 /**
- * Inserts $1 deliveries with the body $5, distributed over endpoints. The arrays $2 to $4 contain the ids of the
- * endpoints, applications and clinics.
+ * Inserts a public event with the data $5, and $1 deliveries of it, distributed over endpoints. The arrays $2 to $4
+ * contain the ids of the endpoints, applications and clinics.
  */
 const INSERT_DUE_DELIVERIES_SQL = `
-  WITH added AS (
+  WITH event AS (
+    INSERT INTO ${READ_MODEL_SCHEMA}.public_event (event_id, position, occurred_at, type, data, correlation_id)
+    SELECT gen_random_uuid(), -1, now(), 'appointment.created', $5::json, gen_random_uuid()
+    RETURNING event_id),
+  added AS (
     INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, environment, event_id, event_type,
-      event_stream, event_revision, status, cause_id, correlation_id, next_attempt_at, created_at, updated_at)
-    SELECT gen_random_uuid(), e.endpoint_id, e.application_id, e.clinic_id, 'production', gen_random_uuid(),
-           'appointment.created', 'appointment-0', 0, 'pending', gen_random_uuid(), gen_random_uuid(), now(), now(), now()
+      event_position, status, cause_id, correlation_id, next_attempt_at, created_at, updated_at)
+    SELECT gen_random_uuid(), e.endpoint_id, e.application_id, e.clinic_id, 'production', event.event_id,
+           'appointment.created', 0, 'pending', gen_random_uuid(), gen_random_uuid(), now(), now(), now()
       FROM generate_series(0, $1::integer - 1) n
+     CROSS JOIN event
       JOIN unnest($2::uuid[], $3::uuid[], $4::uuid[]) WITH ORDINALITY AS e (endpoint_id, application_id, clinic_id, place)
         ON e.place = 1 + n % cardinality($2::uuid[])
-    RETURNING delivery_id, endpoint_id, next_attempt_at)
-  INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,
-    attempt_count)
-  SELECT delivery_id, endpoint_id, $5, next_attempt_at, 0, 0 FROM added`;
+    RETURNING delivery_id, endpoint_id, event_id, next_attempt_at)
+  INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, event_id, event_position, next_attempt_at,
+    failed_attempt_count, attempt_count)
+  SELECT delivery_id, endpoint_id, event_id, 0, next_attempt_at, 0, 0 FROM added`;
 
 function isSigned({ headers, body }: SampledRequest, secret: string): boolean {
   try {

@@ -14,7 +14,7 @@
  * - memory: Peak memory of the service while 100,000 deliveries are due, and the number of deliveries per second.
  * - latency: Time from append to receipt at a steady rate.
  * - isolation: Latency of 100 healthy endpoints, first alone, then together with endpoints that fail in four ways, and
- *   together with a failing endpoint with many held deliveries.
+ *   together with a failing endpoint with many blocked deliveries.
  * - fairness: Latency of 100 healthy endpoints together with 20 applications with 50 endpoints each. In the first run,
  *   these applications' endpoints never respond. In the second run, they respond after 9 seconds.
  */
@@ -27,17 +27,10 @@ import { type BenchWorld, createBenchWorld, now, SERVICE_PROCESSES } from "./web
 
 const FAN_OUT = { clinics: 40, endpoints: 5, events: 4_000 };
 const ORDER = { clinics: 40, eventsPerAppointment: 4, appointments: 2_000 };
-const HELD = { eventsPerAppointment: 5, appointments: 1_000 };
+const BLOCKED = { eventsPerAppointment: 5, appointments: 1_000 };
 const LATENCY = { endpoints: 20, perSecond: 200, seconds: 10 };
 const ISOLATION = { endpoints: 100, perSecond: 100, badPerSecond: 20, seconds: 15 };
-const FAIRNESS = {
-  endpoints: 100,
-  perSecond: 100,
-  seconds: 30,
-  applications: 20,
-  endpointsEach: 50,
-  dueEach: 20,
-};
+const FAIRNESS = { endpoints: 100, perSecond: 100, seconds: 30, applications: 20, endpointsEach: 50, dueEach: 20 };
 const MEMORY = { endpoints: 100, deliveries: 100_000, seconds: 20 };
 const WARM_UP_EVENT_COUNT = 2_000;
 
@@ -252,14 +245,14 @@ async function measureIsolation(world: BenchWorld): Promise<void> {
     ordering: "appointment",
     events: ["appointment.created", "appointment.updated"],
   });
-  await appendAppointments(world, [orderedClinicId], HELD.appointments, HELD.eventsPerAppointment);
-  // Events are matched in order, so the next receipt shows that all held deliveries exist.
+  await appendAppointments(world, [orderedClinicId], BLOCKED.appointments, BLOCKED.eventsPerAppointment);
+  // Events are matched in order, so the next receipt shows that all blocked deliveries exist.
   world.clearReceipts();
   await world.appendAppointment(healthyClinicIds[0] ?? "");
   await world.awaitReceipts(1, 120_000);
   const latencyWithHeld = await measureLatency(world, healthyClinicIds, eventsPerSecond, seconds);
   printRow({
-    name: `with ${HELD.appointments * (HELD.eventsPerAppointment - 1)} held deliveries of a failing endpoint`,
+    name: `with ${BLOCKED.appointments * (BLOCKED.eventsPerAppointment - 1)} blocked deliveries of a failing endpoint`,
     ...latencyWithHeld,
     note: formatLatencyRatio(latencyWithHeld.p99, latencyAlone.p99),
   });

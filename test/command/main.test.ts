@@ -5,7 +5,7 @@ import { expect } from "chai";
 import { exportJWK, generateKeyPair } from "jose";
 import { startCommandService } from "../../command/start.ts";
 import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
-import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { connectToLog } from "../support/connections.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { eventually } from "../support/eventually.ts";
 import { type FaultProxy, startFaultProxy } from "../support/fault-proxy.ts";
@@ -42,7 +42,6 @@ describe("command process", () => {
   after(async () => {
     for (const child of runningProcesses) child.kill("SIGKILL");
     await Promise.all(proxies.map((proxy) => proxy.close()));
-    await database.drop();
   });
 
   function startCommandProcess(env: Record<string, string>) {
@@ -66,7 +65,7 @@ describe("command process", () => {
   it("the command service logs no secret, token or body at level debug, and stops on SIGTERM", async () => {
     const { child, output, ended: exitPromise } = startCommandProcess(settings);
     const url = await eventually("listening", () => /"url":"([^"]+)"/.exec(output.out)?.[1]);
-    const client = connectEventStore(settings.EVENTSTORE_URL ?? "", "test");
+    const client = connectToLog(settings.EVENTSTORE_URL ?? "");
     const world = await createPartnerWorld({ url, log: createPlainLog(client) }, "sandbox");
     await sendTokenRequest(url, world, { client_secret: "cs_wrong_secret" });
     const request = { branchId: world.branchId, animalId: world.animalId, notes: "limps on the left" };
@@ -82,7 +81,6 @@ describe("command process", () => {
     const input = { url: "http://127.0.0.1:9/hooks?key=in-the-url", events: ["appointment.created"] };
     const response = await sendRequest("POST", `${url}/sandbox/v1/webhook-endpoints`, world.headers, input);
     expect(response.status).to.equal(201);
-    await client.dispose();
     child.kill("SIGTERM");
     expect(await exitPromise).to.equal(0);
     const requestLines = output.out.split("\n").filter((line) => line.includes('"msg":"request"'));

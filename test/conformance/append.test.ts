@@ -8,7 +8,9 @@ import {
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
 import { expect } from "chai";
-import { collect, createEvent, createEvents, createStreamName, getRejection, LogUnderTest } from "./log-under-test.ts";
+import { getRejection } from "../support/rejection.ts";
+import { useResource } from "../support/resources.ts";
+import { collect, createEvent, createEvents, createStreamName, startLog } from "./log-under-test.ts";
 
 const CREDENTIALS = { username: "admin", password: "changeit" };
 
@@ -17,16 +19,13 @@ function createBigEvents() {
   return Array.from({ length: 3 }, () => jsonEvent({ type: "Big", data: { text: "x".repeat(500_000) } }));
 }
 
-describe("append", function () {
-  this.timeout(30_000);
-  let log: LogUnderTest;
+describe("append", () => {
+  const log = useResource(startLog);
   let client: EventStoreDBClient;
 
-  before(async () => {
-    log = await LogUnderTest.start();
+  before(() => {
     client = log.createClient();
   });
-  after(() => log.stop());
 
   async function getWrongVersionError(promise: Promise<unknown>): Promise<WrongExpectedVersionError> {
     const error = await getRejection(promise);

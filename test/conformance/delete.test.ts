@@ -12,18 +12,17 @@ import {
 } from "@eventstore/db-client";
 import { expect } from "chai";
 import { eventually } from "../support/eventually.ts";
-import { collect, createEvent, createEvents, createStreamName, getRejection, LogUnderTest } from "./log-under-test.ts";
+import { getRejection } from "../support/rejection.ts";
+import { useResource } from "../support/resources.ts";
+import { collect, createEvent, createEvents, createStreamName, startLog } from "./log-under-test.ts";
 
-describe("delete", function () {
-  this.timeout(30_000);
-  let log: LogUnderTest;
+describe("delete", () => {
+  const log = useResource(startLog);
   let client: EventStoreDBClient;
 
-  before(async () => {
-    log = await LogUnderTest.start();
+  before(() => {
     client = log.createClient();
   });
-  after(() => log.stop());
 
   async function createStream(): Promise<string> {
     const stream = createStreamName();
@@ -57,7 +56,7 @@ describe("delete", function () {
       expect(error).to.be.instanceOf(WrongExpectedVersionError);
     });
 
-    for (const expectedRevision of [NO_STREAM, ANY, 1n] as const) {
+    for (const expectedRevision of [NO_STREAM, ANY, 1n] as const)
       it(`a soft-deleted stream is restored by an append that expects ${expectedRevision}`, async () => {
         const stream = await createStream();
         await client.deleteStream(stream);
@@ -73,7 +72,6 @@ describe("delete", function () {
         const { metadata } = await client.getStreamMetadata(stream);
         expect(metadata?.truncateBefore).to.equal(2);
       });
-    }
 
     it("an append that expects an existing stream is refused if the stream is soft-deleted", async () => {
       const stream = await createStream();
@@ -127,9 +125,8 @@ describe("delete", function () {
         () => client.appendToStream(stream, createEvent(2), { credentials }),
         () => client.deleteStream(stream),
         () => client.tombstoneStream(stream),
-      ]) {
+      ])
         expect(await getRejection(sendRequest())).to.be.instanceOf(StreamDeletedError);
-      }
     });
 
     it("a stream cannot be tombstoned by a request that expects an earlier revision", async () => {

@@ -6,18 +6,17 @@ import {
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
 import { expect } from "chai";
-import { collect, createEvent, createStreamName, getRejection, LogUnderTest } from "./log-under-test.ts";
+import { getRejection } from "../support/rejection.ts";
+import { useResource } from "../support/resources.ts";
+import { collect, createEvent, createStreamName, startLog } from "./log-under-test.ts";
 
-describe("idempotent retries", function () {
-  this.timeout(30_000);
-  let log: LogUnderTest;
+describe("idempotent retries", () => {
+  const log = useResource(startLog);
   let client: EventStoreDBClient;
 
-  before(async () => {
-    log = await LogUnderTest.start();
+  before(() => {
     client = log.createClient();
   });
-  after(() => log.stop());
 
   it("a retry at an exact revision gets the result of the first append, even after later appends", async () => {
     const stream = createStreamName();

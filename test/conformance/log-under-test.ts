@@ -8,46 +8,31 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { END, EventStoreDBClient, jsonEvent, START } from "@eventstore/db-client";
 import { startLogServer } from "../../deploy/local/eventstore/server.ts";
+import { releaseLater } from "../support/resources.ts";
 
 // Without this setting, gRPC sends loopback traffic through the proxy that the environment configures.
 process.env.no_grpc_proxy = "127.0.0.1,localhost";
 
-/** The server and the clients of a test suite. */
-export class LogUnderTest {
-  readonly url: string;
-  readonly #clients: EventStoreDBClient[] = [];
-  readonly #close: () => Promise<void>;
-
-  private constructor(url: string, close: () => Promise<void>) {
-    this.url = url;
-    this.#close = close;
-  }
-
-  static async start(): Promise<LogUnderTest> {
-    const url = process.env.EVENTSTORE_URL;
-    if (url !== undefined && url !== "") return new LogUnderTest(url, () => Promise.resolve());
+/** Starts the log of a test suite. */
+export async function startLog() {
+  let url = process.env.EVENTSTORE_URL ?? "";
+  if (url === "") {
     const dir = await mkdtemp(join(tmpdir(), "conformance-log-"));
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
-    return new LogUnderTest(`esdb://127.0.0.1:${server.port}?tls=false`, async () => {
+    url = `esdb://127.0.0.1:${server.port}?tls=false`;
+    releaseLater(async () => {
       await server.stop();
       await rm(dir, { recursive: true });
     });
   }
-
   /** Returns a client with its own connection. `parameter` is appended to the connection string. */
-  createClient(urlParameter = ""): EventStoreDBClient {
-    const separator = this.url.includes("?") ? "&" : "?";
-    const client = EventStoreDBClient.connectionString(
-      urlParameter === "" ? this.url : `${this.url}${separator}${urlParameter}`,
-    );
-    this.#clients.push(client);
+  const createClient = (parameter = "") => {
+    const separator = parameter && (url.includes("?") ? "&" : "?");
+    const client = EventStoreDBClient.connectionString(url + separator + parameter);
+    releaseLater(() => client.dispose());
     return client;
-  }
-
-  async stop(): Promise<void> {
-    for (const client of this.#clients) await client.dispose();
-    await this.#close();
-  }
+  };
+  return { createClient };
 }
 
 /** Returns a stream name that no other test or run uses. */
@@ -63,18 +48,6 @@ export function createEvent(n: number, type = "Counted") {
 /** Creates `count` events, numbered from 0. */
 export function createEvents(count: number, type = "Counted") {
   return Array.from({ length: count }, (_, n) => createEvent(n, type));
-}
-
-/** Returns the error of a promise. Throws if the promise resolves. */
-export async function getRejection(promise: Promise<unknown>): Promise<Error> {
-  let resolvedValue: unknown;
-  try {
-    resolvedValue = await promise;
-  } catch (error) {
-    if (error instanceof Error) return error;
-    throw new Error(`the promise rejected with a value that is not an Error: ${String(error)}`);
-  }
-  throw new Error(`the promise should reject, but resolved with ${String(resolvedValue)}`);
 }
 
 /** Returns all values of an async iterable. */

@@ -9,19 +9,18 @@ import {
 } from "@eventstore/db-client";
 import { expect } from "chai";
 import { eventually } from "../support/eventually.ts";
-import { collect, createEvent, createEvents, createStreamName, getRejection, LogUnderTest } from "./log-under-test.ts";
+import { getRejection } from "../support/rejection.ts";
+import { useResource } from "../support/resources.ts";
+import { collect, createEvent, createEvents, createStreamName, startLog } from "./log-under-test.ts";
 import { RecordedSubscription } from "./recorded-subscription.ts";
 
-describe("stream metadata", function () {
-  this.timeout(30_000);
-  let log: LogUnderTest;
+describe("stream metadata", () => {
+  const log = useResource(startLog);
   let client: EventStoreDBClient;
 
-  before(async () => {
-    log = await LogUnderTest.start();
+  before(() => {
     client = log.createClient();
   });
-  after(() => log.stop());
 
   const readRevisions = async (resolvedEvents: AsyncIterable<{ event?: { revision: bigint } }>) =>
     (await collect(resolvedEvents)).map(({ event }) => Number(event?.revision));
@@ -146,7 +145,7 @@ describe("stream metadata", function () {
     '{"$acl":{"$r":7},"$maxCount":1}',
     '{"$tmp":1,"$maxCount":1}',
     '{"$maxAge":922337203686,"$maxCount":1}',
-  ]) {
+  ])
     it(`the metadata ${json} is accepted and has no effect`, async () => {
       const stream = createStreamName();
       await client.appendToStream(stream, createEvents(3));
@@ -155,7 +154,6 @@ describe("stream metadata", function () {
       await client.appendToStream(`$$${stream}`, createMetadataEvent(json));
       expect(await readRevisions(client.readStream(stream))).to.deep.equal([0, 1, 2]);
     });
-  }
 
   it("metadata has an effect with every event type, but only as JSON", async () => {
     const stream = createStreamName();

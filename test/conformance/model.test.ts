@@ -1,6 +1,7 @@
 /**
  * Runs random sequences of appends, deletions and reads. Compares the results with those of a simple model of the log.
  */
+
 import {
   ANY,
   type EventStoreDBClient,
@@ -12,7 +13,8 @@ import {
 } from "@eventstore/db-client";
 import { expect } from "chai";
 import fc from "fast-check";
-import { collect, createEvent, createStreamName, LogUnderTest } from "./log-under-test.ts";
+import { useResource } from "../support/resources.ts";
+import { collect, createEvent, createStreamName, startLog } from "./log-under-test.ts";
 
 type ExpectedKind = typeof ANY | typeof NO_STREAM | typeof STREAM_EXISTS | "current" | "behind" | "ahead";
 
@@ -82,9 +84,8 @@ async function getOutcome<T>(promise: Promise<T>): Promise<T | string> {
   try {
     return await promise;
   } catch (error) {
-    for (const errorClass of [WrongExpectedVersionError, StreamDeletedError, StreamNotFoundError]) {
+    for (const errorClass of [WrongExpectedVersionError, StreamDeletedError, StreamNotFoundError])
       if (error instanceof errorClass) return errorClass.name;
-    }
     throw error;
   }
 }
@@ -211,14 +212,8 @@ function predictRead(model: StreamModel, isBackwards: boolean, fromRevision: num
   return expectedEvents.map(({ id }) => id);
 }
 
-describe("random sequences", function () {
-  this.timeout(120_000);
-  let log: LogUnderTest;
-
-  before(async () => {
-    log = await LogUnderTest.start();
-  });
-  after(() => log.stop());
+describe("random sequences", () => {
+  const log = useResource(startLog);
 
   it("random sequences of appends, deletions and reads have the results that a model of the log predicts", async () => {
     const client = log.createClient();

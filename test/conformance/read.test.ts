@@ -12,18 +12,17 @@ import {
 } from "@eventstore/db-client";
 import { expect } from "chai";
 import { readEventAt } from "../../shared/eventstore/read-log.ts";
-import { collect, createEvent, createEvents, createStreamName, getRejection, LogUnderTest } from "./log-under-test.ts";
+import { getRejection } from "../support/rejection.ts";
+import { useResource } from "../support/resources.ts";
+import { collect, createEvent, createEvents, createStreamName, startLog } from "./log-under-test.ts";
 
-describe("read", function () {
-  this.timeout(30_000);
-  let log: LogUnderTest;
+describe("read", () => {
+  const log = useResource(startLog);
   let client: EventStoreDBClient;
 
-  before(async () => {
-    log = await LogUnderTest.start();
+  before(() => {
     client = log.createClient();
   });
-  after(() => log.stop());
 
   const readRevisions = async (events: AsyncIterable<{ event?: { revision: bigint } }>) =>
     (await collect(events)).map(({ event }) => Number(event?.revision));
@@ -105,11 +104,10 @@ describe("read", function () {
     for (const [caseName, options] of [
       ["a forward stream read that starts at the end", { fromRevision: END }],
       ["a stream read of no events", { maxCount: 0 }],
-    ] as const) {
+    ] as const)
       it(`${caseName} is refused`, async () => {
         expect(await getRejection(collect(client.readStream(stream, options)))).to.be.instanceOf(UnknownError);
       });
-    }
 
     it('a forward or backward read of a stream without events fails with the error "not found"', async () => {
       const missingStream = createStreamName();

@@ -10,23 +10,21 @@ import {
 } from "@eventstore/db-client";
 import { expect } from "chai";
 import { eventually } from "../support/eventually.ts";
-import { createEvent, createEvents, createStreamName, findLogEnd, LogUnderTest } from "./log-under-test.ts";
+import { useResource } from "../support/resources.ts";
+import { createEvent, createEvents, createStreamName, findLogEnd, startLog } from "./log-under-test.ts";
 import { RecordedSubscription } from "./recorded-subscription.ts";
 
-describe("subscription", function () {
-  this.timeout(120_000);
-  let log: LogUnderTest;
+describe("subscription", () => {
+  const log = useResource(startLog);
   let client: EventStoreDBClient;
   const openSubscriptions: RecordedSubscription[] = [];
 
-  before(async () => {
-    log = await LogUnderTest.start();
+  before(() => {
     client = log.createClient();
   });
   afterEach(async () => {
     for (const subscription of openSubscriptions.splice(0)) await subscription.stop();
   });
-  after(() => log.stop());
 
   function recordSubscription(
     subscription: ConstructorParameters<typeof RecordedSubscription>[0],

@@ -1,4 +1,4 @@
-import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
@@ -13,7 +13,7 @@ import { makeTestRoot } from "../support/stack.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const observabilityFolder = join(root, "deploy/observability");
-const runbooksFolder = join(root, "docs/operations/runbooks");
+const runbooks = readFileSync(join(root, "docs/operations/runbooks.md"), "utf8");
 
 const alertSchema = z.strictObject({
   alert: z.string(),
@@ -79,15 +79,13 @@ describe("alert rules and dashboards", () => {
     expect(problems).to.deep.equal([]);
   });
 
-  it("each alert links to its runbook page, and docs/operations/monitoring.md lists it with its severity", () => {
-    const monitoringText = readFileSync(join(root, "docs/operations/monitoring.md"), "utf8");
-    for (const { alert, annotations, labels } of alerts) {
-      const page = `${alert.replace(/(?<=[a-z])(?=[A-Z])/g, "-").toLowerCase()}.md`;
-      expect(annotations.runbook_url, alert).to.equal(`docs/operations/runbooks/${page}`);
-      expect(existsSync(join(runbooksFolder, page)), page).to.equal(true);
-      expect(readFileSync(join(runbooksFolder, page), "utf8")).to.match(new RegExp(`^# ${alert}\n`));
-      expect(monitoringText).to.contain(`| [${alert}](runbooks/${page}) | ${labels.severity} |`);
-    }
+  it("each alert links to its section of docs/operations/runbooks.md, which states its severity", () => {
+    const sections = [...runbooks.matchAll(/^## (\w+)\n\n\*\*(Page|Ticket)\.\*\*/gm)];
+    expect(sections.map(([, alert, severity = ""]) => `${alert} ${severity.toLowerCase()}`)).to.have.members(
+      alerts.map(({ alert, labels }) => `${alert} ${labels.severity}`),
+    );
+    for (const { alert, annotations } of alerts)
+      expect(annotations.runbook_url).to.equal(`docs/operations/runbooks.md#${alert.toLowerCase()}`);
   });
 
   it("alerts.test.yaml shows for each alert when it fires and when it does not", () => {
@@ -108,17 +106,13 @@ describe("alert rules and dashboards", () => {
     }
   });
 
-  it("the SQL statements in the runbook pages are valid", async () => {
+  it("the SQL statements in the runbooks are valid", async () => {
     const database = await createMigratedDatabase();
-    const pages = readdirSync(runbooksFolder).map((name) => readFileSync(join(runbooksFolder, name), "utf8"));
-    const statements = pages.flatMap((page) =>
-      [...page.matchAll(/^```sql\n([\s\S]*?)^```/gm)].map(([, sql = ""]) => sql),
-    );
+    const statements = [...runbooks.matchAll(/^```sql\n([\s\S]*?)^```/gm)].map(([, sql = ""]) => sql);
     expect(statements.length).to.be.at.least(2);
     await withClient(database.urls.projection, async (client) => {
       for (const statement of statements) await client.query(statement);
     });
-    await database.drop();
   });
 
   it("promtool accepts the alert rules, the configurations and the expressions of the dashboards", async function () {

@@ -9,8 +9,8 @@ import {
   requestAppointment,
   rescheduleAppointment,
 } from "../../command/operations/appointment-operations.ts";
+import { registerAnimal } from "../../command/operations/customer-operations.ts";
 import { createLinkCodes } from "../../command/operations/link-codes.ts";
-import { registerAnimal } from "../../command/operations/people-operations.ts";
 import { findOnPath } from "../../deploy/local/setup/system-package.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { eventually } from "../support/eventually.ts";

@@ -4,8 +4,8 @@ import { expect } from "chai";
 import { PROJECT_FOLDER } from "../../deploy/local/setup/project.ts";
 
 /**
- * Fails if a file of the project differs from the text that the tests generate. `npm run examples` writes the text to
- * the file instead.
+ * Fails if a file of the project differs from the text that the tests generate. `npm run examples` or `npm run docs`
+ * writes the text to the file instead.
  *
  * @param name path of the file in the project
  */
@@ -13,5 +13,7 @@ export async function checkGeneratedFile(name: string, text: string): Promise<vo
   const file = path.join(PROJECT_FOLDER, name);
   if (process.env.UPDATE_EXAMPLES === "true") await writeFile(file, text);
   const currentText = await readFile(file, "utf8").catch(() => "");
-  expect(currentText, `${name} is not current. Run npm run examples, and review the changes.`).to.equal(text);
+  expect(currentText, `${name} is not current. Run npm run examples or npm run docs, and review the changes.`).to.equal(
+    text,
+  );
 }

@@ -59,13 +59,23 @@ export function createNormalizer({ day, receiverOrigin }: NormalizerOptions): (v
     if (typeof value === "string") return normalizeText(value);
     if (Array.isArray(value)) return value.map(normalize);
     if (typeof value !== "object" || value === null) return value;
-    const members = Object.entries(value).map(([name, member]) => [
-      name,
-      member !== null && name in FIXED_VALUES ? FIXED_VALUES[name] : normalize(member),
-    ]);
+    const members = Object.entries(value).map(([name, member]) => {
+      if (name === "slots") return [name, (member as object[]).map(normalize).map(fixSlotTime)];
+      return [name, member !== null && name in FIXED_VALUES ? FIXED_VALUES[name] : normalize(member)];
+    });
     return Object.fromEntries(members);
   };
   return normalize;
+}
+
+/** Slots depend on the weekday and the season of the recording. */
+function fixSlotTime(slot: unknown, index: number): object {
+  const minutes = String(index * 15).padStart(2, "0");
+  return {
+    ...(slot as object),
+    startsAt: `2026-05-11T08:${minutes}:00.000Z`,
+    localStart: `2026-05-11T09:${minutes}:00+01:00`,
+  };
 }
 
 function normalizeInstant(time: number, shiftMs: number): string {

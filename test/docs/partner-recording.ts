@@ -6,11 +6,7 @@ import type { Recording } from "../../query-api/docs/openapi.ts";
 import type { WebhookEndpointEvent } from "../../shared/domain/events/partner.ts";
 import { SANDBOX_LINK_CODES } from "../../shared/domain/partner/sandbox-link-code.ts";
 import { endpointAggregate } from "../../shared/domain/partner/webhook-endpoint.ts";
-import {
-  type EndpointOperationId,
-  type PartnerOperationId,
-  toApplicationOperationId,
-} from "../../shared/partner-api/operations.ts";
+import type { PartnerOperationId } from "../../shared/partner-api/operations.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   createClinic,
@@ -35,7 +31,7 @@ export async function recordPartnerApi(service: DocumentedService): Promise<Reco
     const clinicOwner = createClinicOwner(recorder);
     const endpointPath = await recordEndpoint(recorder, clinicOwner);
     await recordAppointment(recorder, endpointPath);
-    await recordDeliveries(recorder, clinicOwner, endpointPath);
+    await recordDeliveries(recorder, endpointPath);
     await recordReplay(recorder, clinicOwner, endpointPath);
     await recordOperationalEvents(recorder, endpointPath);
     await recorder.record("revokeWebhookEndpoint", "DELETE", endpointPath);
@@ -49,7 +45,6 @@ export async function recordPartnerApi(service: DocumentedService): Promise<Reco
 
 /** Owner of the recorded endpoint. */
 interface EndpointOwner {
-  toId(id: EndpointOperationId): PartnerOperationId;
   /** Path of the list of endpoints. */
   path: string;
   events: readonly string[];
@@ -130,7 +125,7 @@ class PartnerRecorder {
   // biome-ignore lint/suspicious/noExplicitAny: the fields of a body depend on the operation
   add(id: PartnerOperationId, { status, text, body }: PartnerResponse, request?: object): any {
     expect(status, `${id}: ${text}`).to.be.within(200, 299);
-    this.recording.operations[id] = { ...(request && { request }), status, response: body };
+    this.recording.operations[id] ??= { ...(request && { request }), status, response: body };
     return body;
   }
 
@@ -163,6 +158,9 @@ async function recordSandbox(recorder: PartnerRecorder): Promise<void> {
     `/appointments/${body.appointment.id}/reschedule`,
     move,
   );
+  // All appointments of the fixture are earlier.
+  const search = `from=${recorder.toTime(7, 0)}&durationMinutes=60&limit=2`;
+  await recorder.record("listSlots", "GET", `/slots?${search}`);
   await recorder.record("listEvents", "GET", "/events?limit=3");
 }
 
@@ -181,7 +179,6 @@ async function recordLink(recorder: PartnerRecorder): Promise<void> {
 }
 
 const createClinicOwner = (recorder: PartnerRecorder): EndpointOwner => ({
-  toId: (id) => id,
   path: "/webhook-endpoints",
   events: ["appointment.created", "appointment.updated"],
   changes: { branchIds: [recorder.sandbox.branches[0]?.id] },
@@ -191,22 +188,22 @@ const createClinicOwner = (recorder: PartnerRecorder): EndpointOwner => ({
 /** Records the settings of an endpoint. Returns the path of the endpoint. */
 async function recordEndpoint(
   recorder: PartnerRecorder,
-  { toId, path: listPath, events, changes }: EndpointOwner,
+  { path: listPath, events, changes }: EndpointOwner,
 ): Promise<string> {
-  const { endpoint } = await recorder.record(toId("createWebhookEndpoint"), "POST", listPath, {
+  const { endpoint } = await recorder.record("createWebhookEndpoint", "POST", listPath, {
     url: `${recorder.receiver.url}/${listPath.includes("application") ? "access" : "appointments"}`,
     events,
   });
   const path = `${listPath}/${endpoint.id}`;
-  await recorder.record(toId("updateWebhookEndpoint"), "PATCH", path, {
+  await recorder.record("updateWebhookEndpoint", "PATCH", path, {
     ...changes,
     headers: { "X-Api-Key": "example" },
     rateLimitPerSecond: 50,
   });
-  await recorder.record(toId("getWebhookEndpoint"), "GET", path);
-  await recorder.record(toId("listWebhookEndpoints"), "GET", listPath);
-  await recorder.record(toId("rotateWebhookSecret"), "POST", `${path}/rotate-secret`);
-  await recorder.record(toId("testWebhookEndpoint"), "POST", `${path}/test`);
+  await recorder.record("getWebhookEndpoint", "GET", path);
+  await recorder.record("listWebhookEndpoints", "GET", listPath);
+  await recorder.record("rotateWebhookSecret", "POST", `${path}/rotate-secret`);
+  await recorder.record("testWebhookEndpoint", "POST", `${path}/test`);
   await recorder.awaitEvent(path, "endpoint.test");
   return path;
 }
@@ -214,7 +211,6 @@ async function recordEndpoint(
 /** Records the endpoint of an application, and the events about its access. */
 async function recordApplicationEndpoint(recorder: PartnerRecorder): Promise<void> {
   const owner: EndpointOwner = {
-    toId: toApplicationOperationId,
     path: "/application/webhook-endpoints",
     events: ["installation.approved", "installation.access_changed", "installation.revoked", "animal_link.withdrawn"],
     changes: {},
@@ -231,20 +227,16 @@ async function recordApplicationEndpoint(recorder: PartnerRecorder): Promise<voi
   await recorder.awaitEvent(endpointPath, "installation.revoked");
   await recordLink(recorder);
   await recorder.awaitEvent(endpointPath, "animal_link.withdrawn");
-  await recordDeliveries(recorder, owner, endpointPath);
+  await recordDeliveries(recorder, endpointPath);
   await recordReplay(recorder, owner, endpointPath);
-  await recorder.record("revokeApplicationWebhookEndpoint", "DELETE", endpointPath);
+  await recorder.request("DELETE", endpointPath);
 }
 
 /** Records the list of deliveries, and the newest delivery. */
-async function recordDeliveries(
-  recorder: PartnerRecorder,
-  { toId }: EndpointOwner,
-  endpointPath: string,
-): Promise<void> {
+async function recordDeliveries(recorder: PartnerRecorder, endpointPath: string): Promise<void> {
   const listPath = `${endpointPath}/deliveries`;
-  const { deliveries } = await recorder.record(toId("listWebhookDeliveries"), "GET", `${listPath}?limit=2`);
-  await recorder.record(toId("getWebhookDelivery"), "GET", `${listPath}/${deliveries[0].id}`);
+  const { deliveries } = await recorder.record("listWebhookDeliveries", "GET", `${listPath}?limit=2`);
+  await recorder.record("getWebhookDelivery", "GET", `${listPath}/${deliveries[0].id}`);
 }
 
 function createAppointmentRequest(recorder: PartnerRecorder): object {
@@ -266,14 +258,14 @@ async function recordAppointment(recorder: PartnerRecorder, endpointPath: string
 /** Disables the endpoint, so that deliveries are skipped. Enables the endpoint and replays the deliveries. */
 async function recordReplay(
   recorder: PartnerRecorder,
-  { toId, causeEvent }: EndpointOwner,
+  { causeEvent }: EndpointOwner,
   endpointPath: string,
 ): Promise<void> {
   const listDeliveries = async (status: string): Promise<{ id: string }[]> =>
     (await recorder.request("GET", `${endpointPath}/deliveries?status=${status}`)).body.deliveries;
-  await recorder.record(toId("disableWebhookEndpoint"), "POST", `${endpointPath}/disable`);
+  await recorder.record("disableWebhookEndpoint", "POST", `${endpointPath}/disable`);
   const enabling = { replaySince: recorder.toTime(0, 0) };
-  await recorder.record(toId("enableWebhookEndpoint"), "POST", `${endpointPath}/enable`, enabling);
+  await recorder.record("enableWebhookEndpoint", "POST", `${endpointPath}/enable`, enabling);
   await recorder.request("POST", `${endpointPath}/disable`);
   for (let n = 0; n < 2; n += 1) await causeEvent();
   const [delivery] = await eventually("two skipped deliveries", async () => {
@@ -281,21 +273,16 @@ async function recordReplay(
     return deliveries.length === 2 && deliveries;
   });
   await recorder.request("POST", `${endpointPath}/enable`);
-  // The delivery can be replayed as soon as the event log contains its state.
-  const response = await eventually("a replay", async () => {
-    const replayResponse = await recorder.request("POST", `${endpointPath}/deliveries/${delivery?.id}/replay`);
-    return replayResponse.status !== 409 && replayResponse;
-  });
-  recorder.add(toId("replayWebhookDelivery"), response);
+  await recorder.record("replayWebhookDelivery", "POST", `${endpointPath}/deliveries/${delivery?.id}/replay`);
   await eventually("one skipped delivery", async () => (await listDeliveries("skipped")).length === 1);
   const replaysPath = `${endpointPath}/replays`;
   const request = { since: recorder.toTime(-1, 9) };
-  const { replay } = await recorder.record(toId("replayWebhookDeliveries"), "POST", replaysPath, request);
+  const { replay } = await recorder.record("replayWebhookDeliveries", "POST", replaysPath, request);
   const progress = await eventually("the end of the replay", async () => {
     const replayResponse = await recorder.request("GET", `${replaysPath}/${replay.id}`);
     return replayResponse.body.replay.status === "completed" && replayResponse;
   });
-  recorder.add(toId("getWebhookReplay"), progress);
+  recorder.add("getWebhookReplay", progress);
 }
 
 /** Receives operational events about the endpoint with a second endpoint. */

@@ -145,7 +145,7 @@ function createItem(path: string, method: string, operation: Operation): Collect
   const query = parameters.filter(isIn("query")).map((parameter) => ({ ...toField(parameter), disabled: true }));
   const events = [
     ...createEvents("prerequest", REQUEST_SCRIPTS[operationId]),
-    ...createEvents("test", RESPONSE_SCRIPTS[operationId.replace("Application", "")]),
+    ...createEvents("test", RESPONSE_SCRIPTS[operationId]),
   ];
   return {
     name: summary,
@@ -169,7 +169,9 @@ function createItem(path: string, method: string, operation: Operation): Collect
     response: Object.entries(responses).flatMap(([status, { description: name, content }]) => {
       const example = content?.["application/json"]?.example;
       const header = [{ key: "Content-Type", value: "application/json; charset=utf-8" }];
-      return example === undefined ? [] : [{ name, code: Number(status), header, body: toJson(example) }];
+      return example === undefined || !status.startsWith("2")
+        ? []
+        : [{ name, code: Number(status), header, body: toJson(example) }];
     }),
   };
 }

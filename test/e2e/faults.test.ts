@@ -6,10 +6,10 @@ import { Webhook } from "standardwebhooks";
 import { type Receiver, startReceiver } from "../../deploy/local/demo/receiver.ts";
 import { SERVICE_NAMES } from "../../deploy/local/stack/environment.ts";
 import type { LocalStack } from "../../deploy/local/stack/stack.ts";
-import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
+import { connectToLog } from "../support/connections.ts";
 import { eventually } from "../support/eventually.ts";
 import { resetConnections } from "../support/reset-connections.ts";
 import { startTestStack } from "../support/stack.ts";
@@ -70,7 +70,6 @@ const OUTAGE_COUNT = 4;
   after(async () => {
     isOver = true;
     await receiveLoop;
-    await receiver?.close();
     await stack?.stop();
   });
 
@@ -146,15 +145,11 @@ const OUTAGE_COUNT = 4;
 
   /** Checks that each of the last created appointments has exactly one event. */
   async function expectSingleEvents(): Promise<void> {
-    const client = connectEventStore(stack.servers.eventstoreUrl, "test");
-    try {
-      const log = createEventLog(client);
-      for (const id of [...createdIds].slice(-20)) {
-        const events = await log.read(`appointment-${id}`);
-        expect(events.map(({ type }) => type)).to.deep.equal(["AppointmentRequested"]);
-      }
-    } finally {
-      await client.dispose();
+    const client = connectToLog(stack.servers.eventstoreUrl);
+    const log = createEventLog(client);
+    for (const id of [...createdIds].slice(-20)) {
+      const events = await log.read(`appointment-${id}`);
+      expect(events.map(({ type }) => type)).to.deep.equal(["AppointmentRequested"]);
     }
   }
 
@@ -225,7 +220,7 @@ const OUTAGE_COUNT = 4;
     await expectEverythingArrived();
   });
 
-  for (const name of ["projection", "command", "queryApi", "eventstore", "nats", "postgres"] as const) {
+  for (const name of ["projection", "command", "queryApi", "eventstore", "nats", "postgres"] as const)
     it(`if ${name} is killed under load, no event and no delivery is lost or duplicated`, async () => {
       const countBefore = createdIds.size;
       const createLoop = createContinuously();
@@ -240,5 +235,4 @@ const OUTAGE_COUNT = 4;
       }
       await expectEverythingArrived();
     });
-  }
 });

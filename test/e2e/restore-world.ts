@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { expect } from "chai";
 import pg from "pg";
-import { registerAnimal, registerCustomer } from "../../command/operations/people-operations.ts";
+import { registerAnimal, registerCustomer } from "../../command/operations/customer-operations.ts";
 import type { ServiceName } from "../../deploy/local/stack/environment.ts";
 import type { LocalStack } from "../../deploy/local/stack/stack.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
@@ -97,8 +97,8 @@ export async function startRestoreWorld() {
   const parseAppointmentId = (text: string): string => JSON.parse(text).data.appointment.id;
   const listWebhooks = (id: string) => receiver.requests.filter((request) => parseAppointmentId(request.body) === id);
   const readDeliveryStatus = async (appointmentId: string): Promise<string | undefined> => {
-    const { rows } = await pool.query("SELECT status FROM webhooks.delivery WHERE event_stream = $1", [
-      `appointment-${appointmentId}`,
+    const { rows } = await pool.query("SELECT status FROM webhooks.delivery WHERE appointment_id = $1", [
+      appointmentId,
     ]);
     return rows[0]?.status;
   };
@@ -120,7 +120,7 @@ export async function startRestoreWorld() {
     registerOwner,
     createAppointment,
     eraseCustomer: (id: string) =>
-      runClinicCommand("customer", "erase", "--id", id, "--clinic", world.clinicId, "--reason", "Request 17"),
+      runClinicCommand("customer", "erase", "--customer", id, "--clinic", world.clinicId, "--reason", "Request 17"),
     applyRetention: () => runClinicCommand("retention", "apply"),
 
     listWebhooks,
@@ -130,8 +130,8 @@ export async function startRestoreWorld() {
         expect(new Set(listWebhooks(id).map(({ headers }) => headers["webhook-id"])).size).to.be.at.most(1);
         return listWebhooks(id).filter(({ status }) => status === 200).length;
       }),
-    awaitWebhook: (id: string) => eventually("the webhook", () => listWebhooks(id).length > 0, TIMEOUT_MS),
     readDeliveryStatus,
+    awaitWebhook: (id: string) => eventually("the webhook", () => listWebhooks(id).length > 0, TIMEOUT_MS),
     awaitDeliveryStatus: (id: string, status: string) =>
       eventually(`a ${status} delivery`, async () => (await readDeliveryStatus(id)) === status, TIMEOUT_MS),
 
@@ -152,14 +152,14 @@ export async function startRestoreWorld() {
     runProjection: (...args: string[]) => runCommandLine(stack.env.projection, args),
     verify: async () => (await runCommandLine(stack.env.projection, ["verify"])).stdout,
 
-    /** Exports all events of the clinic until a time. @returns the last link of the export's hash chain */
+    /** Exports all events of the clinic until a time. @returns the root of the tree over the lines */
     async exportClinic(file: string, end: string): Promise<string> {
       const env = { ...stack.env.audit, EVENTSTORE_URL: stack.servers.eventstoreUrl };
       const args = ["export", "--clinic", world.clinicId, "--to", end, "--out", file];
       const result = await runAuditCommand(args, { env });
       expect(result.code, result.errorLines.join("\n")).to.equal(0);
       const lastLine = (await readFile(file, "utf8")).trimEnd().split("\n").at(-1) ?? "";
-      return JSON.parse(lastLine).manifest.chain;
+      return JSON.parse(lastLine).manifest.root;
     },
 
     /**

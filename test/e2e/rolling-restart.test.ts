@@ -2,15 +2,16 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { registerAuditor } from "../../command/operations/auditor-operations.ts";
 import { buildServiceEnvironments, type Environments } from "../../deploy/local/stack/environment.ts";
-import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
+import { connectToLog } from "../support/connections.ts";
 import { eventually } from "../support/eventually.ts";
 import { type LoadBalancer, startLoadBalancer } from "../support/load-balancer.ts";
 import { createDatabaseWithReadModels } from "../support/migrated-database.ts";
-import { type OwnLog, startOwnLog } from "../support/own-log.ts";
+import { startOwnLog } from "../support/own-log.ts";
 import { createTestOperatorContext } from "../support/partner.ts";
 import { createPlainLog } from "../support/plain-log.ts";
 import { type Receiver, startReceiver } from "../support/receiver.ts";
+import { useResource } from "../support/resources.ts";
 import { type ServiceEntryProcess, startServiceEntry } from "../support/service-entry.ts";
 import { getTestServers, type TestDatabase } from "../support/stack.ts";
 import { createWorld, type World } from "./world.ts";
@@ -36,7 +37,7 @@ const LOAD_PAUSE_MS = 25;
 
 describe("a rolling restart", function () {
   this.timeout(480_000);
-  let ownLog: OwnLog;
+  const ownLog = useResource(startOwnLog);
   let database: TestDatabase;
   let balancer: LoadBalancer;
   let env: Environments;
@@ -46,7 +47,6 @@ describe("a rolling restart", function () {
   const processes = new Map<ServiceName, ServiceEntryProcess[]>(SERVICE_NAMES.map((name) => [name, []]));
 
   before(async () => {
-    ownLog = await startOwnLog();
     const servers = { ...(await getTestServers()), eventstoreUrl: ownLog.eventstoreUrl };
     database = await createDatabaseWithReadModels();
     balancer = await startLoadBalancer();
@@ -78,10 +78,6 @@ describe("a rolling restart", function () {
 
   after(async () => {
     await Promise.all([...processes.values()].flat().map((service) => service.stop()));
-    await balancer?.close();
-    await receiver?.close();
-    await database?.drop();
-    await ownLog?.stop();
   });
 
   /** Starts a process of a service, and waits until it is ready. */
@@ -127,9 +123,8 @@ describe("a rolling restart", function () {
       const key = randomUUID();
       const [firstResponse, retryResponse] = [await world.createAppointment(key), await world.createAppointment(key)];
       if (firstResponse.status === 201) createdIds.push(firstResponse.body.appointment.id);
-      if (retryResponse.status === 201) {
+      if (retryResponse.status === 201)
         expect(retryResponse.body.appointment.id).to.equal(firstResponse.body.appointment.id);
-      }
       return Math.max(firstResponse.status, retryResponse.status);
     };
     const load = [
@@ -162,12 +157,20 @@ describe("a rolling restart", function () {
 });
 
 /** The services choose free ports. */
-const NO_PORTS = { command: 0, queryApi: 0, projection: 0, audit: 0, eventstore: 0, postgres: 0, nats: 0 };
+const NO_PORTS = {
+  command: 0,
+  queryApi: 0,
+  projection: 0,
+  audit: 0,
+  operations: 0,
+  eventstore: 0,
+  postgres: 0,
+  nats: 0,
+};
 
 async function createAuditor(eventstoreUrl: string, clinicId: string): Promise<string> {
-  const client = connectEventStore(eventstoreUrl, "test");
+  const client = connectToLog(eventstoreUrl);
   const auditor = { auditorId: randomUUID(), name: "Auditor", clinicIds: [clinicId], expiresAt: null };
   const { credential } = await registerAuditor(createPlainLog(client), auditor, createTestOperatorContext());
-  await client.dispose();
   return credential;
 }

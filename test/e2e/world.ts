@@ -109,9 +109,5 @@ async function sendRequest(
     signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
   });
   const text = await response.text();
-  return {
-    status: response.status,
-    headers: response.headers,
-    body: text === "" ? undefined : JSON.parse(text),
-  };
+  return { status: response.status, headers: response.headers, body: text === "" ? undefined : JSON.parse(text) };
 }

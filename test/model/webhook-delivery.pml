@@ -1,146 +1,125 @@
 /*
- * Model of webhook deliveries: match, claim, send, outcome, retry and replay by two dispatchers that share one database.
- * A dispatcher can be killed between any two steps, and a lease can end while its attempt is still in progress, because
- * it expires or its sender has lost the session.
+ * Model of the webhooks of one appointment to an endpoint that gets its events in order. Projectors write rows, two
+ * processes add deliveries, send and replay them, and all share one database. Both processes may believe that they lead
+ * the dispatcher. A process can be killed between any two steps. Messages are not in the model, because they only wake
+ * the dispatcher, and a model can take each step at any time.
  *
- * Check all states with spin and a C compiler, in an empty folder, because spin writes files. Each command takes less
- * than two minutes and 2 GB of memory:
+ * Check all states with spin and a C compiler, in an empty folder, because spin writes files. M is the path of this
+ * file. Each command takes less than two minutes and 2 GB of memory, and must report "errors: 0":
  *
- *   spin -search -O2 -m100000 <path>/webhook-delivery.pml
- *   spin -DDELIVERIES=2 -DMAX_CRASHES=1 -DMAX_EARLY_EXPIRIES=1 -DMAX_REPLAYS=0 -search -O2 -m100000 <path>/webhook-delivery.pml
+ *   1  spin -search -O2 -m100000 M
+ *   2  spin -DMAX_CRASHES=0 -DEVENTS=3 -DATTEMPTS=1 -search -O2 -m100000 M
+ *   3  spin -DMAX_CRASHES=0 -DMAX_FAILOVERS=1 -search -O2 -m100000 M
+ *   4  spin -DMAX_QUARANTINES=0 -DMAX_EXPIRIES=1 -search -O2 -m100000 M
+ *   5  spin -DMAX_CRASHES=0 -DMAX_QUARANTINES=0 -DMAX_REPLAYS=1 -search -O2 -m100000 M
+ *   6  spin -DEVENTS=1 -DMAX_EXPIRIES=1 -DMAX_REPLAYS=1 -search -O2 -m100000 M
  *
- * With -DORDERED=1, the deliveries are those of one appointment to an endpoint that gets its events in order:
+ * With -DWITHOUT=<rule> in the given command, spin must report "errors: 1", because the guarantee needs the rule:
  *
- *   spin -DORDERED=1 -DDELIVERIES=3 -DMAX_CRASHES=1 -DMAX_EARLY_EXPIRIES=0 -DMAX_REPLAYS=0 -search -O2 -m100000 <path>/webhook-delivery.pml
- *   spin -DORDERED=1 -DDELIVERIES=2 -DMAX_CRASHES=1 -DMAX_EARLY_EXPIRIES=1 -DMAX_REPLAYS=0 -search -O2 -m100000 <path>/webhook-delivery.pml
- *   spin -DORDERED=1 -DDELIVERIES=2 -DMAX_CRASHES=0 -DMAX_EARLY_EXPIRIES=0 -DMAX_REPLAYS=1 -search -O2 -m100000 <path>/webhook-delivery.pml
+ *   rule      command  meaning                                                            guarantee
+ *   CAS       3        The checkpoint moves only from where its process expects it.       no delivery is lost
+ *   LATE      1        The end of a quarantine records the new rows as late events.       no delivery is lost
+ *   RELEASE   1        The dispatcher releases blocked deliveries that were forgotten.    no delivery is lost
+ *   SNAPSHOT  1        Late events and the range are read from one snapshot.              order
+ *   ALL_LATE  2        The range is empty while a late event is left out.                 order
+ *   PASSED    2        A late event that the checkpoint has not passed is in the range.   order
+ *   BLOCKED   1        Deliveries are inserted as blocked.                                order
+ *   HEAD      5        A unique index allows one released delivery.                       one delivery is due
+ *   LEASE     1        A leased delivery is not claimed.                                  one claim
+ *   RECORD    1        The claim records the attempt.                                     no unrecorded attempt
+ *   LATEST    6        A failure counts only if it is the latest attempt's outcome.       retry schedule
  *
- * With -DUNMATCHED=1, the endpoint does not get the first event. With -DMAX_RESENDS=1, the relay can start again once and
- * publish messages again:
- *
- *   spin -DORDERED=1 -DDELIVERIES=2 -DMAX_RESENDS=1 -DMAX_CRASHES=0 -DMAX_EARLY_EXPIRIES=0 -DMAX_REPLAYS=0 -search -O2 -m100000 <path>/webhook-delivery.pml
- *   spin -DORDERED=1 -DDELIVERIES=2 -DUNMATCHED=1 -DMAX_RESENDS=1 -DMAX_CRASHES=0 -DMAX_EARLY_EXPIRIES=0 -DMAX_REPLAYS=0 -search -O2 -m100000 <path>/webhook-delivery.pml
- *
- * All results must be "errors: 0". With -DREADS_LOG=0 in addition, the last command finds that a message waits forever.
- *
- * The checked properties are the assertions:
- *
- * - No delivery is lost: if no step is left, every delivery has ended and every message is acknowledged.
- * - No attempt is unrecorded: a request is sent only after its attempt is committed, and each request has its own attempt.
- * - No two dispatchers hold a claim of the same delivery at the same time, unless a lease expired early.
- * - A delivery has a row in `pending_delivery` exactly while its status is pending.
- * - The retry schedule counts exactly the recorded outcomes of a round.
- * - Ordered: an attempt starts only if all earlier events are matched and none of their deliveries is pending.
- * - Ordered: the receiver accepts a later event before an earlier one only if the earlier delivery has failed before.
- * - Ordered: the earliest pending delivery, and no other, is released. So no held delivery waits forever.
- *
- * An `atomic` block is one committed transaction, or one step outside the database. Transactions that add or end ordered
- * deliveries of one endpoint hold the same advisory lock, so they are one step even if they have several statements. The
- * model leaves out slots, rate limits, times and the order of due deliveries.
+ * An `atomic` block is one committed statement or transaction, or one step outside the database. The statement that adds
+ * deliveries has two steps: its snapshot and its commit. So has the release. The model leaves out limits of attempts,
+ * times, and events that are set aside or refused, whose order is not guaranteed.
  */
-#define DISPATCHERS 2
-#ifndef DELIVERIES
-#define DELIVERIES 1
+#ifndef EVENTS
+#define EVENTS 2
 #endif
 #ifndef MAX_CRASHES
-#define MAX_CRASHES 3
+#define MAX_CRASHES 1
 #endif
-#ifndef MAX_EARLY_EXPIRIES
-#define MAX_EARLY_EXPIRIES 2
+#ifndef MAX_EXPIRIES
+#define MAX_EXPIRIES 0
 #endif
 #ifndef MAX_REPLAYS
-#define MAX_REPLAYS 1
+#define MAX_REPLAYS 0
 #endif
-#ifndef ORDERED
-#define ORDERED 0
+#ifndef MAX_QUARANTINES
+#define MAX_QUARANTINES 1
 #endif
-#ifndef MAX_RESENDS
-#define MAX_RESENDS 0
+#ifndef MAX_FAILOVERS
+#define MAX_FAILOVERS 0
 #endif
-/* Number of events, from the first, that do not match the endpoint. */
-#ifndef UNMATCHED
-#define UNMATCHED 0
+#define PROCESSES 2
+
+/* Rules. With -DWITHOUT=<rule>, the model does not follow this rule. */
+#define CAS 1
+#define LATE 2
+#define RELEASE 3
+#define SNAPSHOT 4
+#define ALL_LATE 5
+#define PASSED 6
+#define BLOCKED 7
+#define HEAD 8
+#define LEASE 9
+#define RECORD 10
+#define LATEST 11
+#ifndef WITHOUT
+#define WITHOUT 0
 #endif
-/* If 1, a dispatcher can match the events before an event itself. */
-#ifndef READS_LOG
-#define READS_LOG 1
+#define RULE(rule) (WITHOUT != rule)
+#ifndef ATTEMPTS
+#define ATTEMPTS 2
 #endif
-#define ATTEMPTS_PER_ROUND 2
 
 mtype:status = { absent, pending, delivered, failed };
-mtype:phase = { idle, locked, claimed, succeeded, failing };
+mtype:phase = { idle, claimed, succeeded, failing };
 
 #define BIT(n) (1 << (n))
+#define FIRST(n) (BIT(n) - 1)
+#define NONE EVENTS
 
-/*
- * JetStream: a message is delivered again until it is acknowledged. One bit for each event message, in the order of the
- * stream. A message that the relay published again is behind all others.
- */
-#define COPIES (DELIVERIES * (1 + MAX_RESENDS))
-short unacked = BIT(DELIVERIES) - 1;
-#define IS_UNACKED(k) (unacked & BIT(k))
-bool replayUnacked[DELIVERIES];
+/* Read models: number of events that they include, and one bit for each row of public_event. */
+byte readPosition, rows;
+bool isQuarantined;
 
-/* Table webhooks.delivery. */
-mtype:status status[DELIVERIES] = absent;
-bool isReplayed[DELIVERIES];             /* replay_position is the position of the request */
+/* webhooks.checkpoint as a number of events, and webhooks.late_event. */
+byte checkpoint, late;
 
-/* Table webhooks.pending_delivery. */
-bool isPending[DELIVERIES];
-byte attemptCount[DELIVERIES];
-byte roundAttemptCount[DELIVERIES];
-bool isLeased[DELIVERIES];               /* lease_expires_at is in the future */
-bool isLocked[DELIVERIES];               /* row lock of a claim that is not committed */
-bool isHeld[DELIVERIES];
+/* webhooks.delivery, webhooks.pending_delivery and webhooks.attempt, with one bit for each number of an attempt. */
+mtype:status status[EVENTS] = absent;
+byte attemptCount[EVENTS], failedAttemptCount[EVENTS], recorded[EVENTS], outcomes[EVENTS];
+bool isLeased[EVENTS], isBlocked[EVENTS];
+bool isReplayRequested;
 
-/* The event is matched with the endpoint, and has a delivery if it matches. */
-bool isMatched[DELIVERIES];
+/* The last commit, if it added deliveries. A failover can lose it. */
+bool canLose;
+byte formerCheckpoint, formerLate, added;
 
-/* Memory of the relay: the checkpoint waits for the message that was published again. */
-bool isResent[DELIVERIES];
-byte resends;
+/* Memory of each process. */
+bool leads[PROCESSES], hasSnapshot[PROCESSES], mustHold[PROCESSES], mustRelease[PROCESSES];
+byte expected[PROCESSES], seenLate[PROCESSES], seenEnd[PROCESSES], seenRows[PROCESSES];
+byte candidate[PROCESSES] = NONE;
+#define AT(p, d) (p) * EVENTS + (d)
+mtype:phase phase[PROCESSES * EVENTS] = idle;
+byte number[PROCESSES * EVENTS];
+bool holdsLease[PROCESSES * EVENTS];
 
-/* Table webhooks.relay_checkpoint: number of events, from the first, whose messages are acknowledged. */
-byte checkpoint;
+/* Requests that the receiver got, and what the assertions remember. */
+byte requests[EVENTS], failuresSinceReplay[EVENTS];
+byte accepted, everFailed, replayed;
+byte crashes, expiries, replays, quarantines, failovers;
 
-/* Table webhooks.attempt: one bit for each attempt number. */
-short recordedAttempts[DELIVERIES];
-short knownOutcomes[DELIVERIES];
+/* Loop variables, 0 after each step. */
+byte i, earliest;
 
-/* Requests that the receiver got: one bit for each attempt number. */
-short requests[DELIVERIES];
-/* Deliveries that the receiver has accepted, and deliveries that have failed after their last retry. */
-bool isAccepted[DELIVERIES];
-bool hasFailed[DELIVERIES];
+#define IS_PENDING(d) (status[d] == pending)
 
-/* Memory of each dispatcher. A crash clears it. */
-#define AT(p, d) (p) * DELIVERIES + (d)
-#define AT_COPY(p, k) (p) * COPIES + (k)
-mtype:phase phase[DISPATCHERS * DELIVERIES] = idle;
-byte number[DISPATCHERS * DELIVERIES];
-bool holdsLease[DISPATCHERS * DELIVERIES];
-bool hasInserted[DISPATCHERS * COPIES];
-bool hasReplayed[DISPATCHERS * DELIVERIES];
-
-byte crashes, earlyExpiries, replays[DELIVERIES];
-/* Recorded failures of the current round, counted independently of the table. */
-byte failuresInRound[DELIVERIES];
-
-inline checkRow(d) {
-  assert(isPending[d] == (status[d] == pending));
-  assert(!isPending[d] || roundAttemptCount[d] == failuresInRound[d]);
-  checkReleased()
-}
-
-/* Loop variables. They are 0 after each step, so that they add no states. */
-byte i, n, earliest;
-
-#define NONE DELIVERIES
-
-/* Sets `earliest` to the first delivery with the condition, from delivery `first` on. */
-#define FIND_EARLIEST(first, condition) \
+/* Sets `earliest` to the first delivery with the condition, or NONE. */
+#define FIND_EARLIEST(condition) \
   earliest = NONE; \
-  for (i : first .. DELIVERIES - 1) { \
+  for (i : 0 .. EVENTS - 1) { \
     if \
     :: earliest == NONE && (condition) -> earliest = i \
     :: else \
@@ -148,198 +127,205 @@ byte i, n, earliest;
   } \
   i = 0
 
-/* The earliest pending delivery is released. All others are held. */
-inline checkReleased() {
-#if ORDERED
-  FIND_EARLIEST(0, isPending[i]);
-  if
-  :: earliest < NONE ->
-    assert(!isHeld[earliest]);
-    FIND_EARLIEST(earliest + 1, isPending[i] && !isHeld[i]);
-    assert(earliest == NONE)
-  :: else
-  fi;
-  earliest = 0
-#else
-  skip
-#endif
+/* ---- Projectors: each step is a transaction. */
+
+inline project() {
+  atomic {
+    readPosition < EVENTS ->
+    if
+    :: !isQuarantined -> rows = rows | BIT(readPosition)
+    :: quarantines < MAX_QUARANTINES -> quarantines++; isQuarantined = true
+    :: isQuarantined
+    fi;
+    readPosition++;
+    canLose = false
+  }
 }
 
-/* Releases the earliest held delivery, unless a delivery is released. */
-inline releaseNext() {
-#if ORDERED
-  FIND_EARLIEST(0, isPending[i] && !isHeld[i]);
-  if
-  :: earliest == NONE ->
-    FIND_EARLIEST(0, isPending[i]);
+/* Replays the stream. The new rows are late, also those that the checkpoint has not passed yet. */
+inline endQuarantine() {
+  atomic {
+    isQuarantined ->
+    isQuarantined = false;
+    late = late | (RULE(LATE) -> FIRST(readPosition) & ~rows : 0);
+    rows = FIRST(readPosition);
+    canLose = false
+  }
+}
+
+/* ---- Dispatcher. */
+
+inline lead(p) {
+  atomic { !leads[p] && !hasSnapshot[p] -> leads[p] = true; expected[p] = checkpoint }
+}
+
+inline readRange(p) {
+  seenEnd[p] = readPosition;
+  seenRows[p] = rows
+}
+
+/* The range contains the late events that the checkpoint has not passed. */
+#define DUE_LATE(p) (RULE(PASSED) -> late & FIRST(expected[p]) : late)
+
+/* The limit of a batch can leave out late events. */
+inline takeSnapshot(p) {
+  atomic {
+    leads[p] && !hasSnapshot[p] && (late || readPosition > expected[p] || checkpoint != expected[p]) ->
+    hasSnapshot[p] = true;
+    seenLate[p] = DUE_LATE(p);
+    readRange(p);
     if
-    :: earliest < NONE -> isHeld[earliest] = false
-    :: else
+    :: true
+    :: (seenLate[p] & (seenLate[p] - 1)) ->
+      seenLate[p] = seenLate[p] & ~(seenLate[p] & (seenLate[p] - 1));
+      seenEnd[p] = (RULE(ALL_LATE) -> expected[p] : seenEnd[p])
     fi
+  }
+}
+
+#define IS_SEEN(p, d) ((seenLate[p] & BIT(d)) || ((seenRows[p] & BIT(d)) && d >= expected[p] && d < seenEnd[p]))
+
+inline addDeliveries(p) {
+  atomic {
+    hasSnapshot[p] ->
+    hasSnapshot[p] = false;
+    if
+    :: !RULE(SNAPSHOT) -> readRange(p)
+    :: else
+    fi;
+    if
+    :: (checkpoint == expected[p] || !RULE(CAS)) && seenEnd[p] >= expected[p] ->
+      added = 0;
+      for (i : 0 .. EVENTS - 1) {
+        if
+        :: IS_SEEN(p, i) && status[i] == absent -> status[i] = pending; isBlocked[i] = RULE(BLOCKED); added = added | BIT(i)
+        :: else
+        fi
+      }
+      i = 0;
+      mustHold[p] = mustHold[p] || added;
+#if MAX_FAILOVERS
+      canLose = true;
+      formerCheckpoint = checkpoint;
+      formerLate = late;
+#else
+      added = 0;
+#endif
+      late = late & ~seenLate[p];
+      checkpoint = seenEnd[p];
+      expected[p] = seenEnd[p]
+    :: checkpoint != expected[p] && RULE(CAS) -> leads[p] = false; expected[p] = 0
+    :: checkpoint == expected[p] && seenEnd[p] < expected[p]
+    fi;
+    seenLate[p] = 0;
+    seenEnd[p] = 0;
+    seenRows[p] = 0
+  }
+}
+
+/* Blocks deliveries that are later than a blocked one. */
+inline holdLater(p) {
+  atomic {
+    mustHold[p] ->
+    FIND_EARLIEST(IS_PENDING(i) && isBlocked[i]);
+    for (i : 0 .. EVENTS - 1) {
+      if
+      :: i > earliest && IS_PENDING(i) -> isBlocked[i] = true
+      :: else
+      fi
+    }
+    i = 0;
+    earliest = 0;
+    mustHold[p] = false;
+    mustRelease[p] = true;
+    canLose = false
+  }
+}
+
+/* Finds the earliest blocked delivery, if no delivery is released. */
+inline findHeld(p) {
+  FIND_EARLIEST(IS_PENDING(i) && !isBlocked[i]);
+  if
+  :: earliest == NONE -> FIND_EARLIEST(IS_PENDING(i) && isBlocked[i]); candidate[p] = earliest
   :: else
   fi;
   earliest = 0
-#else
-  skip
-#endif
 }
 
-/* Holds deliveries that are later than delivery d, which was added as held. Then releases the earliest. */
-inline arrange(d) {
-#if ORDERED
-  for (i : d + 1 .. DELIVERIES - 1) {
+inline findNext(p) {
+  atomic { mustRelease[p] && candidate[p] == NONE -> mustRelease[p] = false; findHeld(p) }
+}
+
+#define HAS(d, blocked) ((d) < EVENTS && IS_PENDING((d) % EVENTS) && isBlocked[(d) % EVENTS] == blocked)
+#define IS_FORGOTTEN ((HAS(0, 1) || HAS(1, 1) || HAS(2, 1)) && !HAS(0, 0) && !HAS(1, 0) && !HAS(2, 0))
+
+inline findForgotten(p) {
+  atomic { RULE(RELEASE) && leads[p] && candidate[p] == NONE && IS_FORGOTTEN -> findHeld(p) }
+}
+
+inline release(p) {
+  atomic {
+    candidate[p] != NONE ->
+    FIND_EARLIEST(RULE(HEAD) && IS_PENDING(i) && !isBlocked[i]);
     if
-    :: isPending[i] && isHeld[d] -> isHeld[i] = true
+    :: earliest == NONE && IS_PENDING(candidate[p]) && isBlocked[candidate[p]] ->
+      isBlocked[candidate[p]] = false;
+      canLose = false;
+      checkReleased()
+    :: else
+    fi;
+    earliest = 0;
+    candidate[p] = NONE
+  }
+}
+
+inline checkReleased() {
+  byte released = 0;
+  for (i : 0 .. EVENTS - 1) {
+    if
+    :: IS_PENDING(i) && !isBlocked[i] -> released++
     :: else
     fi
   }
   i = 0;
-#endif
-  releaseNext()
+  assert(released <= 1);
+  released = 0
 }
 
-/* All earlier events are matched: the checkpoint has passed them, or the delivery of this event or the one before exists. */
-#if ORDERED
-#define IS_IN_ORDER(d) (d == 0 || checkpoint >= d || status[d] != absent || status[(d) - 1] != absent)
-#else
-#define IS_IN_ORDER(d) true
-#endif
+/* ---- Sender. */
 
-/* Holding a delivery waits for the row lock of a claim. */
-#define IS_LATER_UNLOCKED(d) (d + 1 >= DELIVERIES || !isLocked[DELIVERIES - 1]) && (d + 2 >= DELIVERIES || !isLocked[DELIVERIES - 2])
-
-/* The attempt may start: all earlier events are matched, and none of their deliveries is pending. */
-inline checkEarlier(d) {
-#if ORDERED
-  FIND_EARLIEST(0, i < d && (isPending[i] || !isMatched[i]));
-  assert(earliest == NONE);
-  earliest = 0
-#else
-  skip
-#endif
-}
-
-/* The receiver has accepted no later event, unless this delivery has failed before. */
-inline checkAccepted(d) {
-#if ORDERED
-  if
-  :: !isAccepted[d] && !hasFailed[d] ->
-    FIND_EARLIEST(d + 1, isAccepted[i]);
-    assert(earliest == NONE);
-    earliest = 0
-  :: else
-  fi;
-  isAccepted[d] = true
-#else
-  skip
-#endif
-}
-
-/* Inserts the delivery, unless it exists. */
-inline insert(d) {
-  if
-  :: d >= UNMATCHED && status[d] == absent ->
-    status[d] = pending;
-    isPending[d] = true;
-    isHeld[d] = ORDERED;
-    arrange(d)
-  :: else
-  fi;
-  isMatched[d] = true;
-  checkRow(d)
-}
-
-/* Processes message k, which is about event d. The acknowledgement is a separate step. */
-inline match(p, d, k) {
+inline claim(p, d) {
   atomic {
-    IS_UNACKED(k) && !hasInserted[AT_COPY(p, k)] && IS_IN_ORDER(d) ->
-    insert(d);
-    hasInserted[AT_COPY(p, k)] = true
-  }
-}
-
-/* The lease of a claim. */
-inline lease(p, d) {
-  attemptCount[d]++;
-  isLeased[d] = true;
-  recordedAttempts[d] = recordedAttempts[d] | BIT(attemptCount[d]);
-  phase[AT(p, d)] = claimed;
-  number[AT(p, d)] = attemptCount[d];
-  assert(!holdsLease[AT(1 - p, d)]);
-  holdsLease[AT(p, d)] = true
-}
-
-/* Inserts a delivery without order, and claims it in the same transaction. */
-inline matchAndClaim(p, d, k) {
-#if ORDERED
-  false
-#else
-  atomic {
-    IS_UNACKED(k) && !hasInserted[AT_COPY(p, k)] && status[d] == absent && phase[AT(p, d)] == idle ->
-    insert(d);
-    lease(p, d);
-    hasInserted[AT_COPY(p, k)] = true
-  }
-#endif
-}
-
-/* Processes a message together with the earlier events, which are read from the log. */
-inline matchWithEarlier(p, d, k) {
-  atomic {
-    READS_LOG && IS_UNACKED(k) && !hasInserted[AT_COPY(p, k)] && !IS_IN_ORDER(d) ->
-    for (n : checkpoint .. d) {
-      insert(n)
-    }
-    n = 0;
-    hasInserted[AT_COPY(p, k)] = true
-  }
-}
-
-inline ackEvent(p, k) {
-  atomic { hasInserted[AT_COPY(p, k)] -> unacked = unacked & ~BIT(k); hasInserted[AT_COPY(p, k)] = false }
-}
-
-/* SELECT ... FOR UPDATE SKIP LOCKED. A dispatcher does not claim a delivery that it still reserves. */
-inline lock(p, d) {
-  atomic {
-    isPending[d] && !isHeld[d] && !isLeased[d] && !isLocked[d] && phase[AT(p, d)] == idle ->
-    isLocked[d] = true;
-    phase[AT(p, d)] = locked
-  }
-}
-
-/* Leases the delivery and records the attempt. */
-inline commitClaim(p, d) {
-  atomic {
-    phase[AT(p, d)] == locked ->
-    checkEarlier(d);
-    isLocked[d] = false;
-    lease(p, d)
+    IS_PENDING(d) && !isBlocked[d] && (!isLeased[d] || !RULE(LEASE)) && phase[AT(p, d)] == idle ->
+    /* All earlier events have deliveries, and these have ended. A replay may arrive later. */
+    FIND_EARLIEST(i < d && (status[i] == absent || (IS_PENDING(i) && !(replayed & BIT(i)))));
+    assert(earliest == NONE || replayed & BIT(d));
+    earliest = 0;
+    attemptCount[d]++;
+    isLeased[d] = true;
+    recorded[d] = recorded[d] | (RULE(RECORD) -> BIT(attemptCount[d]) : 0);
+    phase[AT(p, d)] = claimed;
+    number[AT(p, d)] = attemptCount[d];
+    assert(!holdsLease[AT(1 - p, d)]);
+    holdsLease[AT(p, d)] = true;
+    canLose = false
   }
 }
 
 inline send(p, d) {
   atomic {
     phase[AT(p, d)] == claimed ->
-    assert(recordedAttempts[d] & BIT(number[AT(p, d)]));
+    assert(recorded[d] & BIT(number[AT(p, d)]));
     assert(!(requests[d] & BIT(number[AT(p, d)])));
     requests[d] = requests[d] | BIT(number[AT(p, d)]);
     if
-    :: phase[AT(p, d)] = succeeded; checkAccepted(d)
+    :: phase[AT(p, d)] = succeeded;
+      /* The receiver has accepted no later event, unless this delivery has failed before. */
+      assert(((accepted | everFailed) & BIT(d)) || accepted < BIT(d));
+      accepted = accepted | BIT(d)
     :: phase[AT(p, d)] = failing
     fi
   }
-}
-
-inline endDelivery(d, newStatus) {
-  isPending[d] = false;
-  isLeased[d] = false;
-  roundAttemptCount[d] = 0;
-  failuresInRound[d] = 0;
-  isHeld[d] = false;
-  hasFailed[d] = hasFailed[d] || (ORDERED && newStatus == failed);
-  status[d] = newStatus;
-  releaseNext()
 }
 
 inline forget(p, d) {
@@ -348,184 +334,164 @@ inline forget(p, d) {
   holdsLease[AT(p, d)] = false
 }
 
-/* A success ends the delivery even if the lease has expired. A failure counts only if it is the latest attempt's. */
-inline commitOutcome(p, d) {
+inline endDelivery(p, d, newStatus) {
+  status[d] = newStatus;
+  isLeased[d] = false;
+  isBlocked[d] = false;
+  failedAttemptCount[d] = 0;
+  failuresSinceReplay[d] = 0;
+  mustRelease[p] = true
+}
+
+/* A success ends the delivery even if the lease has ended. */
+inline recordOutcome(p, d) {
   atomic {
-    /* The statement waits for the row lock of a claim that is not committed. */
-    (phase[AT(p, d)] == succeeded || phase[AT(p, d)] == failing) && !isLocked[d] ->
-    knownOutcomes[d] = knownOutcomes[d] | BIT(number[AT(p, d)]);
+    phase[AT(p, d)] == succeeded || phase[AT(p, d)] == failing ->
+    recorded[d] = recorded[d] | BIT(number[AT(p, d)]);
+    outcomes[d] = outcomes[d] | BIT(number[AT(p, d)]);
     if
-    :: isPending[d] && phase[AT(p, d)] == succeeded -> endDelivery(d, delivered)
-    :: isPending[d] && phase[AT(p, d)] == failing && attemptCount[d] == number[AT(p, d)] ->
-      roundAttemptCount[d]++;
-      failuresInRound[d]++;
+    :: IS_PENDING(d) && phase[AT(p, d)] == succeeded -> endDelivery(p, d, delivered)
+    :: IS_PENDING(d) && phase[AT(p, d)] == failing && (attemptCount[d] == number[AT(p, d)] || !RULE(LATEST)) ->
+      failedAttemptCount[d]++;
       isLeased[d] = false;
       if
-      :: roundAttemptCount[d] == ATTEMPTS_PER_ROUND -> endDelivery(d, failed)
+      :: attemptCount[d] == number[AT(p, d)] -> failuresSinceReplay[d]++
+      :: else
+      fi;
+      assert(failedAttemptCount[d] == failuresSinceReplay[d]);
+      if
+      :: failedAttemptCount[d] == ATTEMPTS -> everFailed = everFailed | BIT(d); endDelivery(p, d, failed)
       :: else
       fi
     :: else
     fi;
     forget(p, d);
-    checkRow(d)
+    canLose = false
   }
 }
 
-/* A partner requests a replay of a failed delivery. */
-inline requestReplay(d) {
+/* A bulk replay queues each failed delivery again, and records its progress in the same transaction. */
+inline replay(p) {
   atomic {
-    status[d] == failed && replays[d] < MAX_REPLAYS && !IS_UNACKED(d) ->
-    replays[d]++;
-    replayUnacked[d] = true
+    isReplayRequested ->
+    for (i : 0 .. EVENTS - 1) {
+      if
+      :: status[i] == failed -> status[i] = pending; isBlocked[i] = RULE(BLOCKED); replayed = replayed | BIT(i)
+      :: else
+      fi
+    }
+    i = 0;
+    isReplayRequested = false;
+    mustHold[p] = true;
+    canLose = false
   }
 }
 
-inline startReplay(p, d) {
-  atomic {
-    replayUnacked[d] && !hasReplayed[AT(p, d)] && IS_LATER_UNLOCKED(d) ->
-    if
-    :: status[d] == failed && !isReplayed[d] ->
-      status[d] = pending;
-      isPending[d] = true;
-      isReplayed[d] = true;
-      isHeld[d] = ORDERED;
-      arrange(d)
-    :: else
-    fi;
-    hasReplayed[AT(p, d)] = true;
-    checkRow(d)
-  }
+/* ---- Failures. */
+
+inline loseSession(p) {
+  hasSnapshot[p] = false;
+  seenLate[p] = 0;
+  seenEnd[p] = 0;
+  seenRows[p] = 0;
+  candidate[p] = NONE
 }
 
-inline ackReplay(p, d) {
-  atomic { hasReplayed[AT(p, d)] -> replayUnacked[d] = false; hasReplayed[AT(p, d)] = false }
-}
-
-/* Kills the dispatcher and starts it again. The database rolls back an uncommitted claim. Leases stay. */
+/* Kills the process and starts it again. Leases stay. */
 inline crash(p) {
   atomic {
     crashes < MAX_CRASHES ->
     crashes++;
-    byte lost = 0;
-    do
-    :: lost < DELIVERIES ->
-      if
-      :: phase[AT(p, lost)] == locked -> isLocked[lost] = false
-      :: else
-      fi;
-      hasInserted[AT_COPY(p, lost)] = false;
-      hasInserted[AT_COPY(p, lost + COPIES - DELIVERIES)] = false;
-      hasReplayed[AT(p, lost)] = false;
-      forget(p, lost);
-      lost++
-    :: else -> break
-    od;
-    lost = 0
+    loseSession(p);
+    leads[p] = false;
+    expected[p] = 0;
+    mustHold[p] = false;
+    mustRelease[p] = false;
+    for (i : 0 .. EVENTS - 1) {
+      forget(p, i)
+    }
+    i = 0
   }
 }
 
-#define IS_HELD(d) (holdsLease[AT(0, d)] || holdsLease[AT(1, d)])
+#define IS_CLAIMED(d) (holdsLease[AT(0, d)] || holdsLease[AT(1, d)])
 
-/* A lease ends after its holder was killed or, rarely, while its holder is still working. */
+/* A lease ends after its process was killed or, rarely, while the process is still working. */
 inline expireLease(d) {
   atomic {
-    isLeased[d] && (!IS_HELD(d) || earlyExpiries < MAX_EARLY_EXPIRIES) ->
+    isLeased[d] && (!IS_CLAIMED(d) || expiries < MAX_EXPIRIES) ->
     if
-    :: IS_HELD(d) -> earlyExpiries++; holdsLease[AT(0, d)] = false; holdsLease[AT(1, d)] = false
+    :: IS_CLAIMED(d) -> expiries++; holdsLease[AT(0, d)] = false; holdsLease[AT(1, d)] = false
     :: else
     fi;
     isLeased[d] = false
   }
 }
 
-/* Number of the message for which the checkpoint waits. */
-#define NEXT_COPY (checkpoint + (isResent[checkpoint % DELIVERIES] -> DELIVERIES : 0))
-
-/* The relay moves its checkpoint past a message if this message and all before it in the stream are acknowledged. */
-inline moveCheckpoint() {
-#if ORDERED
-  atomic { checkpoint < DELIVERIES && (unacked & (BIT(NEXT_COPY + 1) - 1)) == 0 -> checkpoint++ }
-#else
-  false
-#endif
-}
-
-/* The relay starts again at its checkpoint. The server drops a message only if no dispatcher has received it yet. */
-inline restartRelay() {
-#if MAX_RESENDS
+/* Postgres loses the last commit and all sessions. The processes remember the checkpoint. */
+inline failOver() {
   atomic {
-    resends < MAX_RESENDS ->
-    resends++;
-    for (i : checkpoint .. DELIVERIES - 1) {
+    canLose && failovers < MAX_FAILOVERS ->
+    failovers++;
+    canLose = false;
+    checkpoint = formerCheckpoint;
+    late = formerLate;
+    for (i : 0 .. EVENTS - 1) {
       if
-      :: isResent[i] = true; unacked = unacked | BIT(i + DELIVERIES)
-      :: IS_UNACKED(i)
+      :: added & BIT(i) -> status[i] = absent; isBlocked[i] = false
+      :: else
       fi
     }
-    i = 0
+    i = 0;
+    loseSession(0);
+    loseSession(1)
   }
-#else
-  false
-#endif
 }
 
-#if MAX_RESENDS
-#define EVENT_STEPS(p, d) \
-  :: match(p, d, d) :: matchWithEarlier(p, d, d) :: ackEvent(p, d) \
-  :: match(p, d, d + DELIVERIES) :: matchWithEarlier(p, d, d + DELIVERIES) :: ackEvent(p, d + DELIVERIES)
-#else
-#define EVENT_STEPS(p, d) \
-  :: match(p, d, d) :: matchAndClaim(p, d, d) :: matchWithEarlier(p, d, d) :: ackEvent(p, d)
-#endif
+#define HAS_FAILED (status[0] == failed || status[1 % EVENTS] == failed || status[2 % EVENTS] == failed)
 
-#define DISPATCHER_STEPS(p, d) \
-  EVENT_STEPS(p, d) :: lock(p, d) :: commitClaim(p, d) :: send(p, d) :: commitOutcome(p, d) \
-  :: startReplay(p, d) :: ackReplay(p, d)
+inline requestReplay() {
+  atomic {
+    replays < MAX_REPLAYS && !isReplayRequested && HAS_FAILED ->
+    replays++;
+    isReplayRequested = true
+  }
+}
 
-active [DISPATCHERS] proctype Dispatcher() {
+#define DELIVERY_STEPS(p, d) :: claim(p, d) :: send(p, d) :: recordOutcome(p, d)
+
+active [PROCESSES] proctype Webhooks() {
 end:
   do
-  DISPATCHER_STEPS(_pid, 0)
-#if DELIVERIES > 1
-  DISPATCHER_STEPS(_pid, 1)
+  :: lead(_pid) :: takeSnapshot(_pid) :: addDeliveries(_pid) :: holdLater(_pid) :: findNext(_pid)
+  :: findForgotten(_pid) :: release(_pid) :: replay(_pid) :: crash(_pid)
+  DELIVERY_STEPS(_pid, 0)
+#if EVENTS > 1
+  DELIVERY_STEPS(_pid, 1)
 #endif
-#if DELIVERIES > 2
-  DISPATCHER_STEPS(_pid, 2)
+#if EVENTS > 2
+  DELIVERY_STEPS(_pid, 2)
 #endif
-  :: crash(_pid)
   od
 }
 
-inline checkEnd(d) {
-  assert(!unacked && !replayUnacked[d]);
-  assert((d < UNMATCHED) == (status[d] == absent));
-  assert(d < UNMATCHED || status[d] == delivered || status[d] == failed);
-  assert(!isPending[d] && !isLeased[d] && !isLocked[d] && !isHeld[d]);
-  assert(isReplayed[d] == (replays[d] > 0));
-  /* Every request has a recorded attempt. An outcome is recorded only for a request that was sent. */
-  assert((requests[d] & recordedAttempts[d]) == requests[d]);
-  assert((knownOutcomes[d] & requests[d]) == knownOutcomes[d])
-}
-
-/* The clock and the partners. When no step is left, checks the result. */
+/* The projectors, the clock, the partner and the servers. When no step is left, nothing may be lost. */
 active proctype Environment() {
   do
-  :: expireLease(0) :: requestReplay(0)
-#if DELIVERIES > 1
-  :: expireLease(1) :: requestReplay(1)
+  :: project() :: endQuarantine() :: failOver() :: requestReplay() :: expireLease(0)
+#if EVENTS > 1
+  :: expireLease(1)
 #endif
-#if DELIVERIES > 2
-  :: expireLease(2) :: requestReplay(2)
+#if EVENTS > 2
+  :: expireLease(2)
 #endif
-  :: moveCheckpoint() :: restartRelay()
   :: timeout -> break
   od;
-  checkEnd(0);
-#if DELIVERIES > 1
-  checkEnd(1);
-#endif
-#if DELIVERIES > 2
-  checkEnd(2)
-#endif
-  skip
+  assert(checkpoint == EVENTS && !late && !isReplayRequested);
+  for (i : 0 .. EVENTS - 1) {
+    assert(status[i] == delivered || status[i] == failed);
+    assert(!isLeased[i] && !isBlocked[i]);
+    assert((requests[i] & recorded[i]) == requests[i]);
+    assert((outcomes[i] & requests[i]) == outcomes[i])
+  }
 }

@@ -4,22 +4,21 @@ import { expect } from "chai";
 import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { useResource } from "../support/resources.ts";
 import { createTestDatabase } from "../support/stack.ts";
-import { createEngineWorld, createRegisteredEvent, type EngineWorld } from "./engine-world.ts";
+import { createEngineWorld, createRegisteredEvent } from "./engine-world.ts";
 import { runCommandLine } from "./in-process-cli.ts";
 import type { CliResult } from "./service-process.ts";
 
 describe("the projection command line", () => {
-  let world: EngineWorld;
+  const world = useResource(createEngineWorld);
   let env: NodeJS.ProcessEnv;
   const customerId = randomUUID();
 
   before(async () => {
-    world = await createEngineWorld();
     env = { ...process.env, EVENTSTORE_URL: world.eventstoreUrl, DATABASE_URL: world.databaseUrl };
     await world.append(`customer-${customerId}`, createRegisteredEvent(customerId, "Ana Kos"));
   });
-  after(() => world.close());
 
   const runProjection = (command: string, overrides: NodeJS.ProcessEnv = {}) =>
     runCommandLine({ ...env, ...overrides }, command.split(" "));
@@ -80,7 +79,6 @@ describe("the projection command line", () => {
       0,
       `The database is prepared for this release.\n${unfilledLine}\n`,
     ]);
-    await newDatabase.drop();
   });
 
   const unavailableServers = "postgres://user:hunter2@127.0.0.1:1,127.0.0.1:2/clinic?target_session_attrs=read-write";
@@ -114,12 +112,11 @@ describe("the projection command line", () => {
       /^projection: The database is unavailable\. Check DATABASE_URL\. \(.*127\.0\.0\.1:1: .*ECONNREFUSED.*127\.0\.0\.1:2: .*\)$/,
     ],
   ];
-  for (const [command, reason, overrides, expectedCode, line] of failures) {
+  for (const [command, reason, overrides, expectedCode, line] of failures)
     it(`\`${command}\` prints one line and exits with ${expectedCode} if ${reason}`, async () => {
       const { code, stdout, stderr } = await spawnProjection(command, overrides);
       expect([code, stdout]).to.deep.equal([expectedCode, ""]);
       expect(stderr.trim()).to.match(line);
       expect(stderr).not.to.contain("hunter2");
     });
-  }
 });

@@ -4,9 +4,9 @@ import { expect } from "chai";
 import { withClient } from "../../deploy/local/servers/database-roles.ts";
 import { ensureReadModels, migrate } from "../../projection/prepare-database.ts";
 import { readModels } from "../../projection/read-models/all.ts";
-import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
+import { createTestPool } from "../support/connections.ts";
 import { getTestServers } from "../support/stack.ts";
 
 const GUIDE = new URL("../../docs/operations/users-and-rights.md", import.meta.url);
@@ -64,10 +64,9 @@ describe("the rights of the database roles", () => {
     const logger = createLogger("test", "silent");
     await migrate(ownerUrl, logger);
     // Unlike those of `pg.Pool`, these connections may be ended by the removal of the database while they close.
-    const pool = createPool({ url: ownerUrl, applicationName: "test", size: 1, statementTimeoutMs: 60_000, logger });
+    const pool = createTestPool(ownerUrl, { size: 1 });
     await ensureReadModels(pool, readModels);
     const { rows } = await pool.query<{ right: string; table: string }>(RIGHTS_SQL);
-    await pool.end();
     const isReadModel = ({ right, table }: { right: string; table: string }) =>
       right.startsWith(`clinic_query ${READ_MODEL_SCHEMA}.`) &&
       right.endsWith(" SELECT") &&

@@ -3,8 +3,8 @@ import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "chai";
 import { type LogServer, startLogServer } from "../../deploy/local/eventstore/server.ts";
-import { readRelayCheckpoint } from "../../projection/checkpoints/relay-checkpoint.ts";
 import { DIFFERENT_LOG } from "../../projection/checkpoints/same-log.ts";
+import { readWebhookCheckpoint } from "../../projection/checkpoints/webhook-checkpoints.ts";
 import { buildTablesDdl } from "../../projection/engine/ddl.ts";
 import { NEXT_SCHEMA } from "../../projection/engine/swap.ts";
 import { readModels } from "../../projection/read-models/all.ts";
@@ -14,8 +14,8 @@ import type { RunningService } from "../../shared/runtime/run-service.ts";
 import { createTemporaryDir, findFreePort } from "../deploy/eventstore/log-process.ts";
 import { type CapturedLogs, captureLogs } from "../support/captured-logs.ts";
 import { eventually } from "../support/eventually.ts";
+import { insertFailingEndpoint } from "../support/failing-endpoint.ts";
 import { type Receiver, startReceiver } from "../support/receiver.ts";
-import { createStoredMetadata } from "../support/stored-metadata.ts";
 import { runProjectionCommand } from "./engine-world.ts";
 import { buildServiceSettings, createProbe, type LogLine, type ServiceProbe } from "./service-process.ts";
 import { SECRET_KEYS } from "./webhooks/service-settings.ts";
@@ -26,7 +26,6 @@ const ROLES = "projectors,relay,webhooks";
 describe("a projection whose database was built from another log", function () {
   this.timeout(300_000);
   let dir: string;
-  let remove: () => Promise<void>;
   let port: number;
   let log: LogServer;
   let world: World;
@@ -36,7 +35,7 @@ describe("a projection whose database was built from another log", function () {
   let endpoint: Endpoint;
 
   beforeEach(async () => {
-    ({ dir, remove } = await createTemporaryDir());
+    ({ dir } = await createTemporaryDir());
     port = await findFreePort();
     log = await startLog();
     world = await createWorld({ eventstoreUrl: `esdb://127.0.0.1:${port}?tls=false` });
@@ -48,11 +47,7 @@ describe("a projection whose database was built from another log", function () {
 
   afterEach(async () => {
     await service.stop();
-    logs.stop();
-    await world.close();
-    await receiver.close();
     await log.stop();
-    await remove();
   });
 
   const startLog = () => startLogServer({ dir: join(dir, "log"), host: "127.0.0.1", port, shouldSync: false });
@@ -111,7 +106,7 @@ describe("a projection whose database was built from another log", function () {
   const readWrittenState = async () => {
     const { rows } = await world.pool.query(
       `SELECT (SELECT to_jsonb(c) FROM ${READ_MODEL_SCHEMA}.checkpoint c) AS read_models,
-              (SELECT to_jsonb(c) FROM webhooks.relay_checkpoint c) AS relay,
+              (SELECT jsonb_agg(to_jsonb(c) ORDER BY name) FROM webhooks.checkpoint c) AS checkpoints,
               (SELECT jsonb_agg(to_jsonb(d) ORDER BY delivery_id) FROM webhooks.delivery d) AS deliveries`,
     );
     return rows[0];
@@ -125,10 +120,10 @@ describe("a projection whose database was built from another log", function () {
     const lostAppointment = await requestAppointment();
     await awaitDelivery(lostAppointment.eventId);
     await awaitReadiness();
-    // With an earlier checkpoint, the relay would not notice that the log was restored, and would continue.
+    // With earlier checkpoints, the roles would not notice that the log was restored, and would continue.
     await eventually(
-      "the relay's checkpoint",
-      async () => (await readRelayCheckpoint(world.pool)).eventId === lostAppointment.eventId,
+      "the checkpoint",
+      async () => (await readWebhookCheckpoint(world.pool, "deliveries")).eventId === lostAppointment.eventId,
     );
     await service.stop();
     await replaceLog(restoreBackup);
@@ -159,12 +154,18 @@ describe("a projection whose database was built from another log", function () {
     expect(status.followers.map(({ lag }: { lag: unknown }) => lag)).to.deep.equal([null, null]);
     expect(await readWrittenState()).to.deep.equal(stateBefore);
 
+    await world.pool.query("UPDATE audit.checkpoint SET position = 7, leaf_count = 1, leaf_position = 7");
+    await world.pool.query("UPDATE webhooks.delivery SET replay_position = 1000000000000");
     expect((await adoptLog()).code).to.equal(0);
+    const replayed = await world.pool.query("SELECT FROM webhooks.delivery WHERE replay_position IS NOT NULL");
+    expect(replayed.rowCount).to.equal(0);
+    const indexCheckpoint = await world.pool.query("SELECT position, leaf_position FROM audit.checkpoint");
+    expect(indexCheckpoint.rows).to.deep.equal([{ position: -1n, leaf_position: null }]);
     const nextAppointment = await requestAppointment();
     await awaitDelivery(nextAppointment.eventId);
     expect(await hasRow(storedAppointment.appointmentId)).to.equal(true);
     expect(await hasRow(lostAppointment.appointmentId)).to.equal(false);
-    // The relay sends no events that were already in the log when the operator ran adopt-log.
+    // Partners receive no events that were already in the log when the operator ran adopt-log.
     expect(await world.readDelivery(storedAppointment.eventId, endpoint)).to.equal(undefined);
     const { rows } = await world.pool.query<{ id: string }>(
       "SELECT replay_id AS id FROM webhooks.replay WHERE replay_id = ANY ($1) AND not_replayed_count = 7",
@@ -173,6 +174,11 @@ describe("a projection whose database was built from another log", function () {
     expect(rows).to.deep.equal([{ id: storedReplayId }]);
     await awaitReadiness();
     expect((await run("verify")).stdout).to.match(/: 0 differ$/m);
+    expect(await adoptLog()).to.deep.include({
+      code: 3,
+      stderr:
+        "projection: This database was built from this event log, so there is nothing to adopt. Run rebuild without --adopt-log.\n",
+    });
   });
 
   it("roles stop if the log is unrelated to the database, and continue after an operator runs `adopt`", async () => {
@@ -210,7 +216,7 @@ describe("a projection whose database was built from another log", function () {
     await awaitReadiness();
   });
 
-  it("an event in the outbox is not appended to a different log", async () => {
+  it("the disabling of an endpoint is not recorded in a different log", async () => {
     receiver.setDefaultReaction({ status: 410 });
     const { eventId } = await requestAppointment();
     const readEndpointStream = () => world.log.read(`webhookEndpoint-${endpoint.endpointId}`).catch(() => []);
@@ -221,21 +227,14 @@ describe("a projection whose database was built from another log", function () {
     );
     await awaitReadiness();
     await replaceLog((logDir) => rm(logDir, { recursive: true }));
-    const metadata = { ...createStoredMetadata(), $causationId: randomUUID() };
-    const event = {
-      type: "WebhookEndpointDisabled",
-      data: { endpointId: endpoint.endpointId, reason: "gone" },
-    };
-    await world.pool.query("INSERT INTO webhooks.outbox VALUES ($1, $2, $3, $4, now())", [
-      ...[randomUUID(), `webhookEndpoint-${endpoint.endpointId}`, event, metadata],
-    ]);
+    await insertFailingEndpoint(world.pool, endpoint.endpointId, { isGone: true });
     await awaitStop();
     expect(await readEndpointStream()).to.deep.equal([]);
-    expect((await world.pool.query("SELECT FROM webhooks.outbox")).rowCount).to.equal(1);
+    const countFailing = async () => (await world.pool.query("SELECT FROM webhooks.failing_endpoint")).rowCount;
+    expect(await countFailing()).to.equal(1);
     await service.stop();
-    expect((await adoptLog()).stdout).to.match(
-      / and 1 outbox entries\. The deliveries were cancelled, and the entries were deleted\.$/m,
-    );
+    expect((await adoptLog()).stdout).to.match(/ \d+ pending deliveries\. They were cancelled\.$/m);
+    expect(await countFailing()).to.equal(0);
   });
 
   it("a rebuild starts from the beginning if the tables of an interrupted rebuild come from another log", async () => {

@@ -15,6 +15,7 @@ import { createLogger } from "../../shared/runtime/logger.ts";
 import { createTestDataKeys, PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { createDatabaseWithReadModels } from "../support/migrated-database.ts";
 import { startSeparateLog } from "../support/own-log.ts";
+import { releaseLater } from "../support/resources.ts";
 import { createStoredMetadata } from "../support/stored-metadata.ts";
 import { runCommandLine } from "./in-process-cli.ts";
 import type { CliResult, ServiceServers } from "./service-process.ts";
@@ -48,11 +49,7 @@ export async function createEngineWorld() {
     /** Appends events without validation. @returns position of the last event */
     async append(stream: string, ...events: { type: string; data: object; metadata?: object }[]): Promise<bigint> {
       const proposedEvents = events.map(({ type, data, metadata = createStoredMetadata({ type, data }) }) =>
-        jsonEvent({
-          type,
-          data: data as Record<string, unknown>,
-          metadata: metadata as Record<string, unknown>,
-        }),
+        jsonEvent({ type, data: data as Record<string, unknown>, metadata: metadata as Record<string, unknown> }),
       );
       const { position } = await client.appendToStream(stream, proposedEvents);
       return position!.commit;
@@ -83,13 +80,13 @@ export async function createEngineWorld() {
     },
     /** Runs `clinic projection …` in this process. */
     runCommand: (...args: string[]) => runProjectionCommand({ eventstoreUrl, databaseUrl }, ...args),
-    async close() {
+    close: releaseLater(async () => {
       await stopRoles();
       await pool.end();
       await client.dispose();
       await ownLog.stop();
       await database.drop();
-    },
+    }),
   };
 }
 

@@ -1,35 +1,30 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { eventually } from "../support/eventually.ts";
-import { createEngineWorld, createRegisteredEvent, type EngineWorld } from "./engine-world.ts";
+import { useResource } from "../support/resources.ts";
+import { createEngineWorld, createRegisteredEvent } from "./engine-world.ts";
 import { type ServiceProcess, startService } from "./service-process.ts";
 
 /** Documented maximum duration of a takeover. Milliseconds. */
 const TAKEOVER_TIMEOUT_MS = 10_000;
 
 describe("two projection processes", () => {
-  let world: EngineWorld;
+  const world = useResource(createEngineWorld);
   const processes: ServiceProcess[] = [];
 
   before(async () => {
-    world = await createEngineWorld();
     processes.push(...(await Promise.all([startProcess(), startProcess()])));
   });
 
   after(async () => {
     for (const process of processes) await process.kill();
-    await world.close();
   });
 
   const startProcess = () => startService({ ...world, roles: "projectors" });
 
   const sendGet = async ({ url }: ServiceProcess, path: string) => {
     const response = await fetch(url + path);
-    return {
-      status: response.status,
-      type: response.headers.get("Content-Type"),
-      text: await response.text(),
-    };
+    return { status: response.status, type: response.headers.get("Content-Type"), text: await response.text() };
   };
   const LEADER_METRIC = 'projection_leader{role="projectors"}';
   const isLeading = async (service: ServiceProcess) => (await service.readGauge(LEADER_METRIC)) === 1;

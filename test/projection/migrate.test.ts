@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,6 +7,7 @@ import { expect } from "chai";
 import pg from "pg";
 import { migrate, requirePreparedDatabase } from "../../projection/prepare-database.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
+import { insertFailingEndpoint } from "../support/failing-endpoint.ts";
 import { createDatabaseWithReadModels, createMigratedDatabase } from "../support/migrated-database.ts";
 import type { TestDatabase } from "../support/stack.ts";
 
@@ -20,12 +22,12 @@ describe("the migrations of the database", () => {
       await cp(fileURLToPath(new URL("../../projection/migrations", import.meta.url)), folder, { recursive: true });
       const sql = "ALTER TABLE webhooks.failing_endpoint ADD COLUMN note text NOT NULL DEFAULT 'kept';";
       await writeFile(join(folder, "000099-later.sql"), `-- Up Migration\n${sql}\n`);
-      await pool.query("INSERT INTO webhooks.failing_endpoint VALUES (gen_random_uuid(), now(), 1, now())");
+      await insertFailingEndpoint(pool, randomUUID());
       const migrateOnce = () => migrate(urls.projection, createLogger("test", "silent"), folder);
       const appliedNames = await Promise.all([migrateOnce(), migrateOnce()]);
       expect(appliedNames.flat()).to.deep.equal(["000099-later"]);
       const { rows } = await pool.query("SELECT failures, note FROM webhooks.failing_endpoint");
-      expect(rows).to.deep.equal([{ failures: 1, note: "kept" }]);
+      expect(rows).to.deep.equal([{ failures: 3, note: "kept" }]);
     } finally {
       await pool.end();
       await drop();

@@ -6,29 +6,27 @@ import {
   cancelAppointment,
   requestAppointment,
 } from "../../command/operations/appointment-operations.ts";
-import { addResource, setRule } from "../../command/operations/clinic-operations.ts";
+import { addResource, setRule } from "../../command/operations/catalog-operations.ts";
 import { applyBatch } from "../../projection/engine/apply-batch.ts";
 import type { AnyReadModel, Row } from "../../projection/engine/read-model.ts";
 import { upsertRows } from "../../projection/engine/rows.ts";
 import { withConnection } from "../../projection/engine/write-items.ts";
 import { readQuarantinedStreams } from "../../projection/quarantine/quarantined-streams.ts";
 import { readModels } from "../../projection/read-models/all.ts";
-import { ProjectionError } from "../../projection/roles/failure.ts";
-import { foldAppointment } from "../../shared/domain/appointment/appointment.ts";
-import type { AppointmentEvent } from "../../shared/domain/events/appointment.ts";
+import { ProjectionError } from "../../projection/roles/role.ts";
 import { type CatalogEvent, categories } from "../../shared/domain/events/catalog.ts";
 import type { Category } from "../../shared/domain/events/category.ts";
 import { deriveSandboxClinicId } from "../../shared/domain/events/ids.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { EventSchemaError, parseStoredEvent } from "../../shared/domain/events/stored-event.ts";
-import { toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import { createPositionWatch, readPosition } from "../../shared/postgres/read-model-position.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createIds } from "../support/clinics.ts";
 import { createSampleData } from "../support/extreme-values.ts";
 import { createClinic, createTestOperatorContext } from "../support/partner.ts";
+import { useResource } from "../support/resources.ts";
 import { createStoredMetadata, findStream } from "../support/stored-metadata.ts";
-import { createEngineWorld, type EngineWorld } from "./engine-world.ts";
+import { createEngineWorld } from "./engine-world.ts";
 
 /** Values that all handlers accept, by type of the column. */
 const COLUMN_VALUES: Record<string, unknown> = {
@@ -38,12 +36,7 @@ const COLUMN_VALUES: Record<string, unknown> = {
 };
 
 describe("an event that concerns two clinics", () => {
-  let world: EngineWorld;
-
-  beforeEach(async () => {
-    world = await createEngineWorld();
-  });
-  afterEach(() => world.close());
+  const world = useResource(createEngineWorld, "test");
 
   it("an event of every type that would read or change a row of another clinic is refused, and changes nothing", async () => {
     const typesWithoutClinic: string[] = [];
@@ -61,19 +54,23 @@ describe("an event that concerns two clinics", () => {
       ...["ClinicSelected", "PortalUserDataErased", "PortalUserSummarized"],
       // No read model has rows of these events, or of these objects.
       ...["AnimalLinkCodeCreated", "AnimalConsentSummarized", "AnimalLinkCodeAssigned"],
+      // No read model has rows of these events, or of these objects.
+      ...["HoldReservationAbandoned", "PlaceReserved", "PlaceReleased"],
       // These objects belong to no clinic.
       ...["ApplicationRegistered", "CredentialIssued", "CredentialRevoked"],
       ...["WebhookOriginApproved", "WebhookOriginWithdrawn", "ApplicationRevoked"],
       // No read model has rows of these events, or of these objects.
       ...["WebhookEndpointSummarized", "WebhookEndpointPlaceTaken"],
-      ...[
-        "WebhookDeliveryFailed",
-        "WebhookDeliverySkipped",
-        "WebhookDeliveryReplayRequested",
-        "WebhookDeliveryExpired",
-      ],
       // These objects belong to no clinic.
-      ...["AuditorRegistered", "AuditorRevoked", "AuditorDataErased", "AuditAccessed", "TreeHeadPublished"],
+      ...[
+        "OperatorRegistered",
+        "OperatorRevoked",
+        "AuditorRegistered",
+        "AuditorRevoked",
+        "AuditorDataErased",
+        "AuditAccessed",
+        "TreeHeadPublished",
+      ],
       ...["StreamQuarantined", "EventTypeConfirmed", "StreamResumed"],
     ]);
   });
@@ -91,7 +88,7 @@ describe("an event that concerns two clinics", () => {
     const { table, columns, primaryKey } = model;
     const row: Row = Object.fromEntries(Object.entries(columns).map(([name, type]) => [name, COLUMN_VALUES[type]]));
     row.clinic_id = randomUUID();
-    for (const [index, name] of primaryKey.entries()) row[name] = model.key(event)[index];
+    for (const [index, name] of primaryKey.entries()) row[name] = model.key(event)?.[index];
     const readRow = async () => (await world.pool.query(`SELECT * FROM ${READ_MODEL_SCHEMA}.${table}`)).rows;
     await withConnection(world.pool, async (connection) => {
       await upsertRows(connection, READ_MODEL_SCHEMA, model, [row]);
@@ -139,10 +136,9 @@ describe("an event that concerns two clinics", () => {
     expect((await world.verify()).differences).to.deep.equal([]);
   });
 
-  it("commands and webhooks refuse an event that belongs to another clinic than its appointment", async () => {
+  it("commands refuse an event that belongs to another clinic than its appointment", async () => {
     const { clinicId, appointmentId } = await createOccupiedClinic();
     const stream = `appointment-${appointmentId}`;
-    const history = await world.log.read<AppointmentEvent>(stream);
     const confirmed: CatalogEvent = { type: "AppointmentConfirmed", data: { appointmentId } };
     const metadata = { ...createStoredMetadata(), clinicId: randomUUID(), environment: "production" as const };
     await world.append(stream, { ...confirmed, metadata });
@@ -152,8 +148,6 @@ describe("an event that concerns two clinics", () => {
       createTestOperatorContext(),
     );
     expect(await command.catch((error: Error) => error)).to.be.instanceOf(EventSchemaError);
-    const event = { ...history[0]!, ...confirmed, metadata } as RecordedEvent<AppointmentEvent>;
-    expect(() => toWebhookBody(foldAppointment(history), event)).to.throw(EventSchemaError);
   });
 
   async function createOccupiedClinic() {
@@ -164,7 +158,7 @@ describe("an event that concerns two clinics", () => {
     const resource = { resourceType: "room", name: "Room", capacity: 1, timezone: null, metadata: {} };
     await addResource(log, { resourceId, clinicId, branchId, ...resource }, context);
     const rule = { ruleId, weekday: 1, startsAt: "09:00:00", endsAt: "17:00:00", validFrom: null, validUntil: null };
-    await setRule(log, { resourceId, clinicId, rule: { ...rule, ruleType: "open", recurrence: null } }, context);
+    await setRule(log, { resourceId, clinicId, ...rule, ruleType: "open" }, context);
     const request = { appointmentId, clinicId, branchId, animalId, scheduledAt: "2050-03-12T10:00:00.000Z" };
     await requestAppointment(log, request, context);
     const times = { allocationStart: "2050-03-12T10:00:00.000Z", allocationEnd: "2050-03-12T10:30:00.000Z" };

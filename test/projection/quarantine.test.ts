@@ -5,13 +5,15 @@ import { readCheckpoint } from "../../projection/checkpoints/checkpoint.ts";
 import { buildTablesDdl } from "../../projection/engine/ddl.ts";
 import { runProjection } from "../../projection/engine/projection.ts";
 import type { AnyReadModel } from "../../projection/engine/read-model.ts";
-import { QUARANTINE_STREAM, readQuarantineDecisions } from "../../projection/quarantine/decisions.ts";
-import { readQuarantinedStreams } from "../../projection/quarantine/quarantined-streams.ts";
+import {
+  QUARANTINE_STREAM,
+  readQuarantineDecisions,
+  readQuarantinedStreams,
+} from "../../projection/quarantine/quarantined-streams.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { customers } from "../../projection/read-models/customers.ts";
 import { publicEvents } from "../../projection/read-models/public-events.ts";
-import type { ProjectionError } from "../../projection/roles/failure.ts";
-import type { Role } from "../../projection/roles/role.ts";
+import type { ProjectionError, Role } from "../../projection/roles/role.ts";
 import { createMetrics } from "../../projection/status/metrics.ts";
 import { createReadinessCheck, type Reporter, startReporter } from "../../projection/status/reporter.ts";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
@@ -39,9 +41,8 @@ const brokenModels: AnyReadModel[] = readModels.map((model) => {
   const handler = model.on.CustomerDetailsChanged;
   if (model.table !== customers.table || !handler) return model;
   const CustomerDetailsChanged: typeof handler = (row, event, findRows) => {
-    if (event.type === "CustomerDetailsChanged" && event.data.fullName === "Poison") {
+    if (event.type === "CustomerDetailsChanged" && event.data.fullName === "Poison")
       throw new Error(`cannot be ${event.data.fullName}`);
-    }
     return handler(row, event, findRows);
   };
   return { ...model, on: { ...model.on, CustomerDetailsChanged } };
@@ -75,7 +76,6 @@ describe("a stream with an event that projectors cannot process", () => {
 
   after(async () => {
     await reporter.stop();
-    await world.close();
   });
 
   it("projectors quarantine only this stream, from the event on, and record it in the read models and not in the log", async () => {
@@ -128,9 +128,8 @@ describe("a stream with an event that projectors cannot process", () => {
       "projection_quarantined_streams 2",
       'projection_failed{role="projectors"} 0',
       'projection_lag_events{role="projectors"} 0',
-    ]) {
+    ])
       await eventually(line, () => showsMetric(line));
-    }
   });
 
   it("`verify` lists quarantined streams and compares all other rows, and a rebuild reproduces the quarantine", async () => {
@@ -242,7 +241,6 @@ describe("the fuse of an event type", () => {
   });
   after(async () => {
     await reporter.stop();
-    await world.close();
   });
 
   const appendGood = (count: number) =>
@@ -275,10 +273,7 @@ describe("the fuse of an event type", () => {
     const options = { ...world, models: brokenModels, schema: "steps", logger, loadDecisions, onProgress: () => {} };
     for (const endPosition of stepPositions) {
       const run = runProjection({ ...options, endPosition }, new AbortController().signal);
-      const error = await run.then(
-        () => undefined,
-        (error: ProjectionError) => error,
-      );
+      const error = await run.catch((error: ProjectionError) => error);
       if (error) return error.failedEventPosition?.position;
     }
     return undefined;
@@ -350,7 +345,6 @@ describe("the replay of a quarantined stream", () => {
     world = await createEngineWorld();
     role = world.startProjectors({ models: fragileModels });
   });
-  afterEach(() => world.close());
 
   /** Appends an event with encrypted personal data, as commands do. */
   async function append(stream: string, { type, data }: CatalogEvent, person?: Person) {

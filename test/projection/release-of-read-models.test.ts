@@ -13,7 +13,8 @@ import type { RunningService } from "../../shared/runtime/run-service.ts";
 import { bundle } from "../support/bundle.ts";
 import { eventually } from "../support/eventually.ts";
 import { queryEnvironment } from "../support/query-environment.ts";
-import { createEngineWorld, createRegisteredEvent, type EngineWorld } from "./engine-world.ts";
+import { useResource } from "../support/resources.ts";
+import { createEngineWorld, createRegisteredEvent } from "./engine-world.ts";
 import { runCli, type ServiceProcess, startService } from "./service-process.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -29,9 +30,8 @@ const FORMER_RELEASE_SCHEMA = "read_model_of_former_release";
  */
 async function createFormerRelease(): Promise<string> {
   const root = await realpath(await mkdtemp(join(tmpdir(), "clinic-release-")));
-  for (const name of ["projection", "shared", "package.json", "tsconfig.json"]) {
+  for (const name of ["projection", "shared", "package.json", "tsconfig.json"])
     await cp(join(ROOT, name), join(root, name), { recursive: true });
-  }
   await symlink(join(ROOT, "node_modules"), join(root, "node_modules"));
   const patch = async (path: string, ...replacements: [string | RegExp, string][]) => {
     let text = await readFile(join(root, path), "utf8");
@@ -54,14 +54,13 @@ async function createFormerRelease(): Promise<string> {
 
 describe("a release with its own read models", function () {
   this.timeout(300_000);
-  let world: EngineWorld;
+  const world = useResource(createEngineWorld);
   /** Folder of the former release. */
   let formerRoot: string;
   let formerService: ServiceProcess;
   let queryApi: RunningService | undefined;
 
   before(async () => {
-    world = await createEngineWorld();
     await world.pool.query(`DROP SCHEMA ${READ_MODEL_SCHEMA} CASCADE`);
     formerRoot = await createFormerRelease();
     expect(await runCli(world, ["migrate"], formerRoot)).to.include({ code: 0 });
@@ -71,7 +70,6 @@ describe("a release with its own read models", function () {
   after(async () => {
     await queryApi?.stop();
     await formerService?.kill();
-    await world.close();
     await rm(formerRoot, { recursive: true });
   });
 

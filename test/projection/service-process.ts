@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { withDeathSignal } from "../../deploy/local/setup/processes.mjs";
 import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
+import { releaseLater } from "../support/resources.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -134,9 +135,9 @@ export async function startService(options: ServiceOptions) {
     lines,
     ...createProbe(url),
     /** Kills the process if it still runs. */
-    async kill() {
+    kill: releaseLater(async () => {
       child.kill("SIGKILL");
       await exitPromise;
-    },
+    }),
   };
 }

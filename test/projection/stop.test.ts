@@ -1,11 +1,12 @@
 import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
+import { createServer } from "node:net";
 import { expect } from "chai";
 import pg from "pg";
 import { startProjection } from "../../projection/start.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { eventually } from "../support/eventually.ts";
 import { startFaultProxy } from "../support/fault-proxy.ts";
+import { listenOnLoopback } from "../support/loopback.ts";
 import { createDatabaseWithReadModels } from "../support/migrated-database.ts";
 import { startOwnLog } from "../support/own-log.ts";
 import { getTestServers } from "../support/stack.ts";
@@ -28,10 +29,8 @@ describe("a projection process", () => {
       // If the stop takes too long, the process exits with 1.
       expect(await exitPromise).to.deep.equal([0, null]);
     } finally {
-      await service.kill();
       await Promise.all(proxies.map((proxy) => proxy.close()));
       await ownLog.stop();
-      await database.drop();
     }
   });
 
@@ -39,9 +38,7 @@ describe("a projection process", () => {
     const { eventstoreUrl, natsUrl } = await getTestServers();
     const database = await createDatabaseWithReadModels();
     const databaseUrl = database.urls.projection;
-    const takenServer = createServer().listen(0, "127.0.0.1");
-    await once(takenServer, "listening");
-    const PORT = String((takenServer.address() as AddressInfo).port);
+    const PORT = String((await listenOnLoopback(createServer())).port);
     const settings = buildServiceSettings({
       eventstoreUrl,
       databaseUrl,
@@ -50,7 +47,6 @@ describe("a projection process", () => {
       env: { PORT, LOG_LEVEL: "fatal" },
     });
     const error = await startProjection(settings).catch((error: Error) => error);
-    takenServer.close();
     expect(error).to.be.instanceOf(StartError);
     const client = new pg.Client(databaseUrl);
     await client.connect();
@@ -58,6 +54,5 @@ describe("a projection process", () => {
       "SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
     await eventually("no connection left", async () => (await client.query(otherConnectionsSql)).rowCount === 0);
     await client.end();
-    await database.drop();
   });
 });

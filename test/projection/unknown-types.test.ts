@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { findReplayableDeliveries } from "../../command/operations/recover-deliveries.ts";
 import { startProjectors } from "../../projection/engine/projectors.ts";
-import { QUARANTINE_STREAM, readQuarantineDecisions } from "../../projection/quarantine/decisions.ts";
-import { readQuarantinedStreams } from "../../projection/quarantine/quarantined-streams.ts";
+import {
+  QUARANTINE_STREAM,
+  readQuarantineDecisions,
+  readQuarantinedStreams,
+} from "../../projection/quarantine/quarantined-streams.ts";
 import { readModels } from "../../projection/read-models/all.ts";
-import { startRelay } from "../../projection/relay/relay.ts";
 import type { Role } from "../../projection/roles/role.ts";
 import { createMetrics } from "../../projection/status/metrics.ts";
 import { type Reporter, startReporter } from "../../projection/status/reporter.ts";
@@ -13,56 +14,43 @@ import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { isLogAvailable } from "../../shared/eventstore/stream-failure.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../support/eventually.ts";
-import { getTestServers } from "../support/stack.ts";
-import {
-  createEngineWorld,
-  createRegisteredEvent,
-  createRenamedEvent,
-  type EngineWorld,
-  logger,
-} from "./engine-world.ts";
+import { useResource } from "../support/resources.ts";
+import { createEngineWorld, createRegisteredEvent, createRenamedEvent, logger } from "./engine-world.ts";
 
 describe("an event of a type that only a newer release knows", () => {
-  let world: EngineWorld;
-  let roles: Role[] = [];
+  const world = useResource(createEngineWorld);
+  let projectors: Role;
   let reporter: Reporter;
   const [customerId, otherCustomerId] = [randomUUID(), randomUUID()];
-  const appointmentStream = `appointment-${randomUUID()}`;
   let position: bigint;
   const UNKNOWN_TYPE_TEXT = "is unknown to this release; use the newer release that wrote it";
 
-  async function startRoles(): Promise<void> {
-    const { natsUrl } = await getTestServers();
-    roles = [
-      startProjectors({ ...world, models: readModels, logger }),
-      startRelay({ ...world, nats: { url: natsUrl }, logger }),
-    ];
-    reporter = startReporter({ ...world, roles, metrics: createMetrics(), logger });
+  function startRoles(): void {
+    projectors = startProjectors({ ...world, models: readModels, logger });
+    reporter = startReporter({ ...world, roles: [projectors], metrics: createMetrics(), logger });
   }
   async function stopRoles(): Promise<void> {
-    await Promise.all(roles.map((role) => role.stop()));
+    await projectors.stop();
     await reporter.stop();
   }
   before(async () => {
-    world = await createEngineWorld();
     await world.append(`customer-${customerId}`, createRegisteredEvent(customerId, "Ana"));
     await world.append("elsewhere-1", { type: "NothingOfOurs", data: {} });
     position = await world.append(`customer-${customerId}`, { type: "CustomerPraised", data: {} });
     await world.append(`customer-${customerId}`, createRenamedEvent(customerId, "Ana K"));
     await world.append(`customer-${otherCustomerId}`, createRegisteredEvent(otherCustomerId, "Bor"));
-    await startRoles();
+    startRoles();
   });
 
   after(async () => {
     await stopRoles();
-    await world.close();
   });
 
   it("projectors quarantine only the stream of an event of an unknown type, also after a restart", async () => {
     await eventually("the other stream", async () => (await world.readName(otherCustomerId)) === "Bor");
     await stopRoles();
-    await startRoles();
-    await eventually("running", () => roles[0]!.getStatus().state === "running");
+    startRoles();
+    await eventually("running", () => projectors.getStatus().state === "running");
     expect(await world.readName(customerId)).to.equal("Ana");
     const quarantinedStreams = await readQuarantinedStreams(world.pool, READ_MODEL_SCHEMA);
     expect([...quarantinedStreams.keys()]).to.deep.equal([`customer-${customerId}`]);
@@ -81,22 +69,10 @@ describe("an event of a type that only a newer release knows", () => {
     expect((error as Error).message).to.equal(`CustomerPraised ${UNKNOWN_TYPE_TEXT}`);
   });
 
-  it("the relay quarantines an event of an unknown type", async () => {
-    await eventually("running", () => roles[1]!.getStatus().state === "running");
-    const position = await world.append(appointmentStream, { type: "AppointmentPainted", data: {} });
-    const causes = await eventually("the quarantine", async () => {
-      const sql = "SELECT cause FROM webhooks.quarantined_event WHERE position = $1";
-      const { rows } = await world.pool.query<{ cause: string }>(sql, [position]);
-      return rows.length === 1 && rows;
-    });
-    expect(causes[0]?.cause).to.contain(UNKNOWN_TYPE_TEXT);
-    expect(roles[1]!.getStatus().state).to.equal("running");
-  });
-
   it("a quarantine decision of an unknown type stops neither projectors nor commands, and later decisions are effective", async () => {
     await world.append(QUARANTINE_STREAM, { type: "StreamForgiven", data: {} });
     await stopRoles();
-    await startRoles();
+    startRoles();
     const laterCustomerId = randomUUID();
     await world.append(`customer-${laterCustomerId}`, createRegisteredEvent(laterCustomerId, "Cai"));
     await eventually("the later stream", async () => (await world.readName(laterCustomerId)) === "Cai");
@@ -109,21 +85,6 @@ describe("an event of a type that only a newer release knows", () => {
     await eventually("the replay after the decision", async () => {
       const quarantined = (await readQuarantinedStreams(world.pool, READ_MODEL_SCHEMA)).get(`customer-${customerId}`);
       return quarantined?.replayedAfterDecision === 1n;
-    });
-  });
-
-  it("the search for replayable deliveries omits only the delivery with an event of an unknown type", async () => {
-    const endpointId = randomUUID();
-    const [unreadableId, readableId, foreignId] = [randomUUID(), randomUUID(), randomUUID()];
-    for (const deliveryId of [unreadableId, readableId]) {
-      const data = { deliveryId, endpointId, attempts: 8 };
-      await world.append(`webhookDelivery-${deliveryId}`, { type: "WebhookDeliveryFailed", data });
-    }
-    for (const deliveryId of [unreadableId, foreignId])
-      await world.append(`webhookDelivery-${deliveryId}`, { type: "WebhookDeliveryPraised", data: {} });
-    expect(await findReplayableDeliveries(world.client, { endpointId, since: 0, until: undefined })).to.deep.equal({
-      deliveryIds: [readableId],
-      unreadableCount: 2,
     });
   });
 });

@@ -29,11 +29,6 @@ describe("query-api without Postgres", () => {
     requestPartner = () => request(`${api.url}/production/v1/clinic/context`, headers);
   });
 
-  after(async () => {
-    await api.stop();
-    await proxy.close();
-  });
-
   beforeEach(expectSuccess);
   // A failed test must not leave its fault to the next one.
   afterEach(restartConnections);
@@ -62,7 +57,7 @@ describe("query-api without Postgres", () => {
     for (const { status, headers, body } of await Promise.all(responsePromises)) {
       expect([status, body.error]).to.deep.equal([503, "data_source_unavailable"]);
       expect(Number(headers.get("Retry-After"))).to.be.at.least(1);
-      expect(body).to.have.keys("ok", "error", "correlationId");
+      expect(body).to.have.keys("ok", "error", "correlationId", "docUrl");
     }
     // The time limits of connections and statements add up to 2.5 s. The rest is for a busy machine.
     expect(performance.now() - startedAt).to.be.below(20_000);
@@ -118,6 +113,6 @@ describe("query-api without Postgres", () => {
     const { status, body } = await requestPortal();
     await api.database.admin.query(`ALTER TABLE ${READ_MODEL_SCHEMA}.clinic RENAME COLUMN other TO slug`);
     expect([status, body.error]).to.deep.equal([500, "internal_error"]);
-    expect(body).to.have.keys("ok", "error", "correlationId");
+    expect(body).to.have.keys("ok", "error", "correlationId", "docUrl");
   });
 });

@@ -20,9 +20,8 @@ describe("startQueryApi", () => {
   it("startQueryApi fails with a one-line error that names every missing setting", async () => {
     const error = await expectStartError({ PORT: "0" });
     expect(error).to.be.instanceOf(ConfigError);
-    for (const name of ["DATABASE_URL", "PORTAL_COOKIE_NAME", "TOKEN_JWKS_URL", "OPERATOR_NAME"]) {
+    for (const name of ["DATABASE_URL", "PORTAL_COOKIE_NAME", "TOKEN_JWKS_URL", "OPERATOR_NAME"])
       expect(error.message).to.contain(name);
-    }
     expect(error.message).to.not.contain("\n");
   });
 
@@ -77,16 +76,20 @@ describe("startQueryApi", () => {
       ["/staging/v1/clinic/context", 404, "not_found"],
     ];
 
-    for (const [path, status, code] of expectedResponses) {
+    for (const [path, status, code] of expectedResponses)
       it(`GET ${path} returns ${status} ${code} while all servers are unavailable`, async () => {
         const response = await fetch(service.url + path);
         const body = (await response.json()) as { correlationId: string };
         expect(response.status).to.equal(status);
-        expect(body).to.deep.equal({ ok: false, error: code, correlationId: body.correlationId });
+        expect(body).to.deep.equal({
+          ok: false,
+          error: code,
+          correlationId: body.correlationId,
+          docUrl: `/docs#error-${code}`,
+        });
         expect(response.headers.get("X-Correlation-ID")).to.equal(body.correlationId);
         expect(response.headers.get("Cache-Control")).to.equal("no-store");
       });
-    }
 
     it("a response of a deprecated operation names the dates of its deprecation and of its end", async () => {
       const deprecatedPaths = "/production/v1/clinic/=2026-06-01/2027-06-01";

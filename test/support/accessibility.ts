@@ -6,13 +6,19 @@ import type { Page } from "playwright-core";
 /** The minified source, which a page loads faster. */
 const AXE_SOURCE = fs.readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
 
+/** Animations that end, such as the appearance of a dialog. */
+const FINISH_ANIMATIONS = `Promise.all(document.getAnimations()
+  .filter(({ effect }) => effect.getComputedTiming().endTime !== Infinity)
+  .map(({ finished }) => finished.catch(() => undefined))).then(() => undefined)`;
+
 /**
- * Checks the page with axe. Loads axe only once per document, and fetches only the violations, because axe and its
+ * Checks the page with axe, after all animations, because a half-transparent text has too little contrast. Loads axe only once per document, and fetches only the violations, because axe and its
  * complete results are large.
  *
  * @returns one line per violated rule, with the HTML of the elements
  */
 export async function findViolations(page: Page): Promise<string[]> {
+  await page.evaluate(FINISH_ANIMATIONS);
   if (!(await page.evaluate<boolean>("'axe' in window"))) await page.evaluate(AXE_SOURCE);
   const { violations } = await page.evaluate<Pick<AxeResults, "violations">>(
     "axe.run({ resultTypes: ['violations'] }).then(({ violations }) => ({ violations }))",

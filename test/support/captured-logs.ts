@@ -1,4 +1,5 @@
 import fs from "node:fs";
+import { releaseLater } from "./resources.ts";
 
 /** Log output of this process since captureLogs() was called. */
 export interface CapturedLogs {
@@ -22,18 +23,17 @@ export function captureLogs(): CapturedLogs {
   const writeToStderr = process.stderr.write;
   fs.write = ((fd: number, data: string | Buffer, ...args: unknown[]) => {
     const text = String(data);
-    if (fd !== STDOUT_FD || !text.startsWith('{"level"')) {
+    if (fd !== STDOUT_FD || !text.startsWith('{"level"'))
       return (write as (...args: unknown[]) => void)(fd, data, ...args);
-    }
     capturedTexts.push(text);
     process.nextTick(args.at(-1) as WriteCallback, null, Buffer.byteLength(text), data);
   }) as typeof fs.write;
   process.stderr.write = ((data: string | Uint8Array) => capturedTexts.push(String(data)) > 0) as typeof writeToStderr;
   return {
     text: () => capturedTexts.join(""),
-    stop() {
+    stop: releaseLater(() => {
       fs.write = write;
       process.stderr.write = writeToStderr;
-    },
+    }),
   };
 }

@@ -1,5 +1,6 @@
 import { type Browser, chromium } from "playwright-core";
 import { findOnPath, findProgram } from "../../deploy/local/setup/system-package.ts";
+import { releaseLater } from "./resources.ts";
 
 /** Debian's package of Chromium without a user interface. It needs less time and fewer other packages than Chromium. */
 const PACKAGE_NAME = "chromium-headless-shell";
@@ -17,10 +18,15 @@ export async function findChromium(log: (line: string) => void): Promise<string>
   return PROGRAM_NAMES.map(findOnPath).find(Boolean) ?? findProgram({ name: PACKAGE_NAME, installAdvice }, log);
 }
 
-/** Starts a browser with an empty profile and without background requests. */
-export async function startChromium(): Promise<Browser> {
+/**
+ * Starts a browser with an empty profile and without background requests.
+ *
+ * @param hosts origins by the host that the browser finds there, without a port
+ */
+export async function startChromium(hosts: Readonly<Record<string, string>> = {}): Promise<Browser> {
+  const rules = Object.entries(hosts).map(([host, origin]) => `MAP ${host}:80 ${new URL(origin).host}`);
   const executablePath = await findChromium((line) => process.stderr.write(`${line}\n`));
-  return chromium.launch({
+  const browser = await chromium.launch({
     executablePath,
     args: [
       "--headless",
@@ -31,6 +37,9 @@ export async function startChromium(): Promise<Browser> {
       "--disable-background-networking",
       "--disable-component-update",
       "--disable-sync",
+      `--host-resolver-rules=${rules.join(",")}`,
     ],
   });
+  releaseLater(() => browser.close());
+  return browser;
 }

@@ -1,13 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { type AppointmentEvent, requestDefaults } from "../../shared/domain/events/appointment.ts";
-import type { ClinicEvent, ResourceEvent } from "../../shared/domain/events/clinic.ts";
-import type { AnimalEvent, CustomerEvent, MembershipEvent, Permission } from "../../shared/domain/events/people.ts";
+import { requestDefaults } from "../../shared/domain/events/appointment.ts";
+import type { Permission } from "../../shared/domain/events/people.ts";
 import type { GivenEvent } from "./read-models.ts";
 
-type Data<Event extends { type: string; data: unknown }, Type extends Event["type"]> = Extract<
-  Event,
-  { type: Type }
->["data"];
+type Data<Type extends GivenEvent["type"]> = Extract<GivenEvent, { type: Type }>["data"];
 
 type EightIds = [string, string, string, string, string, string, string, string];
 
@@ -16,219 +12,119 @@ export function createIds(): EightIds {
   return Array.from({ length: 8 }, () => randomUUID()) as unknown as EightIds;
 }
 
+type Changes<Type extends GivenEvent["type"]> = Partial<Data<Type>>;
+
+const createEvent = <Type extends GivenEvent["type"]>(type: Type, data: Data<Type>) => ({ type, data }) as GivenEvent;
+
 /** Returns a function that creates an event of a type. Its parameter needs only the fields without a default. */
-function createEventFactory<Type extends GivenEvent["type"], Defaults extends Partial<Data<GivenEvent, Type>>>(
+function createEventFactory<Type extends GivenEvent["type"], Defaults extends Changes<Type>>(
   type: Type,
   defaults: Defaults,
 ) {
-  return (data: Omit<Data<GivenEvent, Type>, keyof Defaults> & Partial<Data<GivenEvent, Type>>) =>
-    ({ type, data: { ...defaults, ...data } }) as unknown as GivenEvent;
+  return (data: Omit<Data<Type>, keyof Defaults> & Changes<Type>) =>
+    createEvent(type, { ...defaults, ...data } as unknown as Data<Type>);
 }
 
 // Events of a clinic for tests. All clinics have the same names, so tests can tell clinics apart only by their ids.
 
-export function clinicRegistered(
-  clinicId: string,
-  data: Partial<Data<ClinicEvent, "ClinicRegistered">> = {},
-): GivenEvent {
-  return {
-    type: "ClinicRegistered",
-    data: {
-      clinicId,
-      environment: "production",
-      slug: "happy-paws",
-      name: "Happy Paws",
-      timezone: "Europe/Istanbul",
-      currency: "TRY",
-      locale: "tr-TR",
-      city: "Izmir",
-      isDemo: false,
-      demoExpiresAt: null,
-      ...data,
-    },
-  };
-}
+export const clinicRegistered = (clinicId: string, changes: Changes<"ClinicRegistered"> = {}) =>
+  createEvent("ClinicRegistered", {
+    ...{ clinicId, environment: "production", slug: "happy-paws", name: "Happy Paws", timezone: "Europe/Istanbul" },
+    ...{ currency: "TRY", locale: "tr-TR", city: "Izmir", isDemo: false, demoExpiresAt: null },
+    ...changes,
+  });
 
-export function subscriptionChanged(
+export const subscriptionChanged = (
   clinicId: string,
-  status: Data<ClinicEvent, "SubscriptionChanged">["status"] = "active",
+  status: Data<"SubscriptionChanged">["status"] = "active",
   currentPeriodEnd: string | null = "2027-01-01T00:00:00.000Z",
-): GivenEvent {
-  return { type: "SubscriptionChanged", data: { clinicId, plan: "pro", status, currentPeriodEnd } };
-}
+) => createEvent("SubscriptionChanged", { clinicId, plan: "pro", status, currentPeriodEnd });
 
-export function branchOpened(
-  clinicId: string,
-  branchId: string,
-  data: Partial<Data<ClinicEvent, "BranchOpened">> = {},
-): GivenEvent {
-  return {
-    type: "BranchOpened",
-    data: { clinicId, branchId, name: "Center", city: null, isMain: true, ...data },
-  };
-}
+export const branchOpened = (clinicId: string, branchId: string, changes: Changes<"BranchOpened"> = {}) =>
+  createEvent("BranchOpened", { clinicId, branchId, name: "Center", city: null, isMain: true, ...changes });
 
-export function entitlementSet(clinicId: string, data: Partial<Data<ClinicEvent, "EntitlementSet">> = {}): GivenEvent {
-  return {
-    type: "EntitlementSet",
-    data: {
-      clinicId,
-      key: "scheduling.advanced",
-      enabled: true,
-      limit: null,
-      effectiveUntil: null,
-      ...data,
-    },
-  };
-}
+export const entitlementSet = (clinicId: string, changes: Changes<"EntitlementSet"> = {}) =>
+  createEvent("EntitlementSet", {
+    ...{ clinicId, key: "scheduling.advanced", enabled: true, limit: null, effectiveUntil: null },
+    ...changes,
+  });
 
 export const allPermissions: Permission[] = ["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"];
 
-export function membershipGranted(
-  clinicId: string,
-  userId: string,
-  data: Partial<Data<MembershipEvent, "MembershipGranted">> = {},
-): GivenEvent {
-  return {
-    type: "MembershipGranted",
-    data: {
-      membershipId: randomUUID(),
-      clinicId,
-      userId,
-      staffId: null,
-      role: "owner",
-      permissions: allPermissions,
-      branchAccess: "all",
-      branchIds: [],
-      acceptedAt: "2026-03-01T08:00:00.000Z",
-      ...data,
-    },
-  };
-}
+export const membershipGranted = (clinicId: string, userId: string, changes: Changes<"MembershipGranted"> = {}) =>
+  createEvent("MembershipGranted", {
+    ...{ membershipId: randomUUID(), clinicId, userId, staffId: null, role: "owner", permissions: allPermissions },
+    ...{ branchAccess: "all", branchIds: [], acceptedAt: "2026-03-01T08:00:00.000Z" },
+    ...changes,
+  });
 
-export function resourceAdded(
+export const resourceAdded = (
   clinicId: string,
   branchId: string,
   resourceId: string,
-  data: Partial<Data<ResourceEvent, "ResourceAdded">> = {},
-): GivenEvent {
-  return {
-    type: "ResourceAdded",
-    data: {
-      resourceId,
-      clinicId,
-      branchId,
-      resourceType: "room",
-      name: "Room 1",
-      capacity: 1,
-      timezone: "Europe/Istanbul",
-      metadata: {},
-      ...data,
-    },
-  };
-}
+  changes: Changes<"ResourceAdded"> = {},
+) =>
+  createEvent("ResourceAdded", {
+    ...{ resourceId, clinicId, branchId, resourceType: "room", name: "Room 1", capacity: 1 },
+    ...{ timezone: "Europe/Istanbul", metadata: {} },
+    ...changes,
+  });
 
-export function customerRegistered(
-  clinicId: string,
-  customerId: string,
-  data: Partial<Data<CustomerEvent, "CustomerRegistered">> = {},
-): GivenEvent {
-  return {
-    type: "CustomerRegistered",
-    data: { customerId, clinicId, fullName: "Ada Yilmaz", phone: null, email: null, city: null, ...data },
-  };
-}
+export const customerRegistered = (clinicId: string, customerId: string, changes: Changes<"CustomerRegistered"> = {}) =>
+  createEvent("CustomerRegistered", {
+    ...{ customerId, clinicId, fullName: "Ada Yilmaz", phone: null, email: null, city: null },
+    ...changes,
+  });
 
-export function animalRegistered(
+export const animalRegistered = (
   clinicId: string,
   customerId: string,
   animalId: string,
-  data: Partial<Data<AnimalEvent, "AnimalRegistered">> = {},
-): GivenEvent {
-  return {
-    type: "AnimalRegistered",
-    data: {
-      animalId,
-      clinicId,
-      customerId,
-      name: "Pamuk",
-      species: "cat",
-      breed: null,
-      sex: null,
-      birthDate: null,
-      microchip: null,
-      weightKg: null,
-      ...data,
-    },
-  };
-}
+  changes: Changes<"AnimalRegistered"> = {},
+) =>
+  createEvent("AnimalRegistered", {
+    ...{ animalId, clinicId, customerId, name: "Pamuk", species: "cat", breed: null, sex: null },
+    ...{ birthDate: null, microchip: null, weightKg: null },
+    ...changes,
+  });
 
-export function appointmentRequested(
+export const appointmentRequested = (
   clinicId: string,
   branchId: string,
   scheduledAt: string,
-  data: Partial<Data<AppointmentEvent, "AppointmentRequested">> = {},
-): GivenEvent {
-  return {
-    type: "AppointmentRequested",
-    data: {
-      ...requestDefaults,
-      appointmentId: randomUUID(),
-      clinicId,
-      branchId,
-      scheduledAt,
-      ...data,
-    },
-  };
-}
+  changes: Changes<"AppointmentRequested"> = {},
+) =>
+  createEvent("AppointmentRequested", {
+    ...requestDefaults,
+    ...{ appointmentId: randomUUID(), clinicId, branchId, scheduledAt },
+    ...changes,
+  });
 
 export const serviceOffered = createEventFactory("ServiceOffered", {
-  category: null,
-  price: 10,
-  currency: "TRY",
-  taxable: true,
+  ...{ category: null, price: 10, currency: "TRY", taxable: true },
 });
 
 export const staffMemberHired = createEventFactory("StaffMemberHired", {
-  userId: null,
-  fullName: null,
-  email: null,
-  role: "veterinarian",
+  ...{ userId: null, fullName: null, email: null, role: "veterinarian" },
 });
 
 export const availabilityRuleSet = createEventFactory("AvailabilityRuleSet", {
-  weekday: 0,
-  startsAt: "09:00:00",
-  endsAt: "17:30:00",
-  validFrom: null,
-  validUntil: null,
-  ruleType: "open",
-  recurrence: null,
+  ...{ weekday: 0, startsAt: "09:00:00", endsAt: "17:30:00", validFrom: null, validUntil: null },
+  ...{ ruleType: "open", recurrence: null },
 });
 
 export const holdPlaced = createEventFactory("HoldPlaced", {
-  resourceId: null,
-  startsAt: "2026-03-03T10:00:00Z",
-  endsAt: "2026-03-03T10:30:00Z",
+  ...{ resourceId: null, startsAt: "2026-03-03T10:00:00Z", endsAt: "2026-03-03T10:30:00Z" },
   expiresAt: "2036-01-01T00:00:00Z",
 });
 
 export const resourceAllocated = createEventFactory("ResourceAllocated", {
-  allocationStart: "2026-03-03T09:00:00.000Z",
-  allocationEnd: "2026-03-03T09:30:00.000Z",
+  ...{ allocationStart: "2026-03-03T09:00:00.000Z", allocationEnd: "2026-03-03T09:30:00.000Z" },
 });
 
 export const queueTicketIssued = createEventFactory("QueueTicketIssued", {
-  appointmentId: null,
-  visitId: null,
-  animalId: null,
-  customerId: null,
-  ticketNumber: "1",
-  queueDate: "2026-03-01",
-  arrivalType: "walk_in",
-  priority: "normal",
-  estimatedWaitMinutes: null,
-  notes: null,
+  ...{ appointmentId: null, visitId: null, animalId: null, customerId: null, ticketNumber: "1" },
+  ...{ queueDate: "2026-03-01", arrivalType: "walk_in", priority: "normal", estimatedWaitMinutes: null, notes: null },
 });
 
 export interface ClinicIds {
@@ -242,16 +138,12 @@ export interface ClinicIds {
 /** Creates an operational clinic with two branches, an owner and the entitlement `scheduling.advanced`. */
 export async function openClinic(
   given: (...events: GivenEvent[]) => Promise<void>,
-  data: Partial<Data<ClinicEvent, "ClinicRegistered">> = {},
+  changes: Changes<"ClinicRegistered"> = {},
 ): Promise<ClinicIds> {
-  const ids = {
-    clinicId: randomUUID(),
-    branchId: randomUUID(),
-    otherBranchId: randomUUID(),
-    userId: randomUUID(),
-  };
+  const [clinicId, branchId, otherBranchId, userId] = createIds();
+  const ids = { clinicId, branchId, otherBranchId, userId };
   await given(
-    clinicRegistered(ids.clinicId, data),
+    clinicRegistered(ids.clinicId, changes),
     subscriptionChanged(ids.clinicId),
     entitlementSet(ids.clinicId),
     branchOpened(ids.clinicId, ids.branchId),

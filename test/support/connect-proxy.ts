@@ -2,12 +2,13 @@
  * An HTTP proxy on loopback that supports only CONNECT. Its tunnels lead to one port on loopback, so that public
  * addresses can be tested.
  */
-import { once } from "node:events";
+
 import { readFileSync } from "node:fs";
 import { createServer, type IncomingMessage } from "node:http";
 import { createServer as createSecureServer } from "node:https";
-import { type AddressInfo, connect } from "node:net";
+import { connect } from "node:net";
 import type { Duplex } from "node:stream";
+import { listenOnLoopback } from "./loopback.ts";
 
 export interface ConnectProxy {
   port: number;
@@ -32,7 +33,6 @@ export async function startConnectProxy(
   options: { port?: number; isSecure?: boolean } = {},
 ): Promise<ConnectProxy> {
   const requests: ConnectProxy["requests"] = [];
-  const sockets = new Set<Duplex>();
   const heldSockets: Duplex[] = [];
   let reaction: Parameters<ConnectProxy["setReaction"]>[0] = "open";
   const readPem = (kind: string) => readFileSync(new URL(`tls/localhost.${kind}.pem`, import.meta.url));
@@ -50,14 +50,9 @@ export async function startConnectProxy(
     socket.on("close", () => targetSocket.destroy());
     socket.pipe(targetSocket).pipe(socket);
   };
-  server.on(options.isSecure ? "secureConnection" : "connection", (socket: Duplex) => {
-    sockets.add(socket);
-    socket.once("close", () => sockets.delete(socket));
-  });
-  server.listen(options.port ?? 0, "127.0.0.1");
-  await once(server, "listening");
+  const { port, countConnections, close } = await listenOnLoopback(server, options.port);
   return {
-    port: (server.address() as AddressInfo).port,
+    port,
     requests,
     setReaction(newReaction) {
       reaction = newReaction;
@@ -65,11 +60,7 @@ export async function startConnectProxy(
     release() {
       for (const socket of heldSockets.splice(0)) open(socket);
     },
-    countConnections: () => sockets.size,
-    async close() {
-      for (const socket of sockets) socket.destroy();
-      server.close();
-      await once(server, "close");
-    },
+    countConnections,
+    close,
   };
 }

@@ -13,6 +13,7 @@ export interface DeliveryRow {
   environment?: "production" | "sandbox";
   status?: string;
   type?: string;
+  appointmentId?: string | null;
   createdAt?: string;
 }
 
@@ -20,25 +21,24 @@ export interface DeliveryRow {
 export async function insertDelivery(admin: pg.Pool, row: DeliveryRow): Promise<string> {
   const { deliveryId = randomUUID(), endpointId, clinicId, branchId, animalId = null, applicationId } = row;
   const { environment = "production", status = "failed", type = "appointment.created" } = row;
-  const { createdAt = "2026-03-01T08:00:00.000Z" } = row;
+  const { createdAt = "2026-03-01T08:00:00.000Z", appointmentId = null } = row;
   await admin.query(
     `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, branch_id, application_id, environment,
-         event_id, event_type, event_stream, event_revision, status, cause_id, correlation_id, next_attempt_at,
+         event_id, event_type, event_position, appointment_id, status, cause_id, correlation_id, next_attempt_at,
          created_at, updated_at, animal_id)
-       VALUES ($1, $2, $3, $4, $5, $6, $7::uuid, $8, 'appointment-' || $7::uuid, 0, $9, $7, $7,
+       VALUES ($1, $2, $3, $4, $5, $6, $7::uuid, $8, 0, $12, $9, $7, $7,
          CASE $9 WHEN 'pending' THEN $10::timestamptz END, $10, $10, $11)`,
     [
       ...[deliveryId, endpointId, clinicId, branchId, applicationId, environment, randomUUID(), type, status],
-      ...[createdAt, animalId],
+      ...[createdAt, animalId, appointmentId],
     ],
   );
-  if (status === "pending") {
+  if (status === "pending")
     await admin.query(
-      `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, branch_id, body, next_attempt_at,
-           round_attempt_count, attempt_count) VALUES ($1, $2, $3, '{}', $4, $5, 0)`,
+      `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, branch_id, event_id, event_position,
+           next_attempt_at, failed_attempt_count, attempt_count) VALUES ($1, $2, $3, gen_random_uuid(), 0, $4, $5, 0)`,
       [deliveryId, endpointId, branchId, createdAt, Math.round(Math.random())],
     );
-  }
   return deliveryId;
 }
 

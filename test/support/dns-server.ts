@@ -2,6 +2,7 @@
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import packet from "dns-packet";
+import { releaseLater } from "./resources.ts";
 
 /** Answer to queries for a record type. */
 export type DnsReply =
@@ -73,10 +74,10 @@ export async function startDnsServer(listener = { address: "127.0.0.1", port: 0 
     setReplies(newReplies) {
       replies = newReplies;
     },
-    async close() {
+    close: releaseLater(async () => {
       for (const timer of timers) clearTimeout(timer);
       socket.close();
       await once(socket, "close");
-    },
+    }),
   };
 }

@@ -1,6 +1,6 @@
-import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { listenOnLoopback } from "./loopback.ts";
 
 /**
  * A TCP proxy in front of a server. A test can delay the server's responses, stop all traffic, or close the
@@ -63,10 +63,9 @@ export async function startFaultProxy(url: string): Promise<FaultProxy> {
       serverSocket.destroy();
     });
   });
-  proxy.listen(0, "127.0.0.1");
-  await once(proxy, "listening");
+  const { host, close } = await listenOnLoopback(proxy);
   const proxyUrl = new URL(url);
-  proxyUrl.host = `127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+  proxyUrl.host = host;
   const disconnect = () => {
     proxyState = "disconnected";
     for (const socket of sockets) socket.destroy();
@@ -91,10 +90,6 @@ export async function startFaultProxy(url: string): Promise<FaultProxy> {
     restore() {
       proxyState = "open";
     },
-    async close() {
-      disconnect();
-      proxy.close();
-      await once(proxy, "close");
-    },
+    close,
   };
 }

@@ -36,11 +36,7 @@ export function createFileQueue(): FileQueue {
     .readdirSync(TEST_FOLDER, { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".test.ts"))
     .map((name) => path.join("test", name))
-    .map((file) => ({
-      file,
-      seconds: durations[file] ?? 0,
-      size: fs.statSync(path.join(PROJECT_FOLDER, file)).size,
-    }))
+    .map((file) => ({ file, seconds: durations[file] ?? 0, size: fs.statSync(path.join(PROJECT_FOLDER, file)).size }))
     .sort((a, b) => b.seconds - a.seconds || b.size - a.size)
     .map(({ file }) => file);
   const longDurations: [string, number][] = [];

@@ -31,17 +31,19 @@ export function fold<C extends CatalogCategory, State>(
   );
 }
 
-/** Tests a decider: `given(aggregate, …history).when(decide).thenEvents(…events)`, or `.thenRefused(code)`. */
+/**
+ * Tests a decider: `given(aggregate, …history).when(decide, outcome)`. The outcome is the list of the events, or the code
+ * of the refusal.
+ */
 export function given<C extends CatalogCategory, State>(aggregate: Aggregate<C, State>, ...history: EventOf<C>[]) {
   const state = fold(aggregate, history);
   return {
     state,
-    when: (decide: (state: State | undefined) => EventOf<C>[]) => ({
-      thenEvents: (...events: EventOf<C>[]) => expect(decide(state)).to.deep.equal(events),
-      thenRefused: (code: string) =>
-        expect(() => decide(state))
-          .to.throw(DomainError)
-          .with.property("code", code),
-    }),
+    when(decide: (state: State | undefined) => EventOf<C>[], outcome: EventOf<C>[] | string) {
+      if (typeof outcome !== "string") return expect(decide(state)).to.deep.equal(outcome);
+      return expect(() => decide(state))
+        .to.throw(DomainError)
+        .with.property("code", outcome);
+    },
   };
 }

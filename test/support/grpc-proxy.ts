@@ -1,6 +1,6 @@
-import { once } from "node:events";
 import http2 from "node:http2";
-import type { AddressInfo } from "node:net";
+import { listenOnLoopback } from "./loopback.ts";
+import { releaseLater } from "./resources.ts";
 
 /**
  * Steps of a proxied call, in order: the call reaches the proxy, the log has the whole request, the log's response
@@ -42,32 +42,25 @@ export interface GrpcProxy {
  */
 export async function startGrpcProxy(url: string, host = "127.0.0.1"): Promise<GrpcProxy> {
   const logUrl = new URL(url);
-  const sessions = new Set<http2.Http2Session>();
-  const trackSession = (session: http2.Http2Session) => {
-    sessions.add(session);
-    session.on("error", () => undefined).on("close", () => sessions.delete(session));
-  };
   const server = http2.createServer();
+  const logSessions = new Set<http2.ClientHttp2Session>();
   server.on("session", (clientSession) => {
     const logSession = http2.connect(`http://${logUrl.host}`);
-    for (const session of [clientSession, logSession]) trackSession(session);
+    logSessions.add(logSession.on("close", () => logSessions.delete(logSession)));
+    for (const session of [clientSession, logSession]) session.on("error", () => undefined);
     logSession.on("close", () => clientSession.destroy());
     clientSession.on("close", () => logSession.close());
     clientSession.on("stream", (stream, headers) => void forwardCall(proxy, logSession, stream, headers));
   });
-  server.listen(host === "127.0.0.1" ? 0 : Number(logUrl.port), host);
-  await once(server, "listening");
+  const listener = await listenOnLoopback(server, host === "127.0.0.1" ? 0 : Number(logUrl.port), host);
   const proxyUrl = new URL(url);
-  proxyUrl.host = `${host}:${(server.address() as AddressInfo).port}`;
-  const proxy: GrpcProxy = {
-    url: proxyUrl.href,
-    onStep: () => undefined,
-    async close() {
-      for (const session of sessions) session.destroy();
-      server.close();
-      await once(server, "close");
-    },
-  };
+  proxyUrl.host = listener.host;
+  const close = releaseLater(async () => {
+    await listener.close();
+    // A session would wait for the rest of responses that a test holds.
+    for (const logSession of logSessions) logSession.destroy();
+  });
+  const proxy: GrpcProxy = { url: proxyUrl.href, onStep: () => undefined, close };
   return proxy;
 }
 

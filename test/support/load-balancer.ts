@@ -9,6 +9,7 @@ import { pipeline } from "node:stream";
 import { findUpstream, type Upstream } from "../../deploy/local/gateway/gateway-server.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { eventually } from "./eventually.ts";
+import { releaseLater } from "./resources.ts";
 
 export interface LoadBalancer {
   url: string;
@@ -97,13 +98,13 @@ export async function startLoadBalancer(): Promise<LoadBalancer> {
       const backend = backends.find(({ origin }) => origin.href === new URL(url).href);
       await eventually(`no requests to ${url}`, () => !backend?.isReady && !backend?.openRequestCount);
     },
-    async close() {
+    close: releaseLater(async () => {
       stopController.abort();
       agent.destroy();
       const closePromise = once(server, "close");
       server.close();
       server.closeAllConnections();
       await closePromise;
-    },
+    }),
   };
 }

@@ -28,9 +28,8 @@ export function parseMetrics(text: string): Map<string, MetricFamily> {
     } else if (keyword === "TYPE" && family) family.type = comment;
     else family?.samples.push(parseSample(line));
   }
-  for (const parsedFamily of families.values()) {
+  for (const parsedFamily of families.values())
     parsedFamily.labels = [...new Set(parsedFamily.samples.flatMap(({ labels }) => Object.keys(labels)))];
-  }
   return families;
 }
 

@@ -8,6 +8,7 @@ import { findNatsServer, readGreeting } from "../../deploy/local/servers/nats.ts
 import { findFreePorts } from "../../deploy/local/setup/ports.ts";
 import { withDeathSignal } from "../../deploy/local/setup/processes.mjs";
 import { eventually } from "./eventually.ts";
+import { releaseLater } from "./resources.ts";
 import { makeTestRoot } from "./stack.ts";
 
 /** A nats-server in its own process. */
@@ -41,6 +42,7 @@ export const TLS_BLOCK = `tls {
 export async function startNatsServer(config: string): Promise<NatsServer> {
   const { nats: port } = await findFreePorts();
   const server = await prepareNatsServer(port, undefined, () => config);
+  releaseLater(() => server.kill());
   await server.start();
   return server;
 }
@@ -69,6 +71,7 @@ ${config}`,
       ),
     ),
   );
+  for (const server of servers) releaseLater(() => server.kill());
   await Promise.all(servers.map((server) => server.start()));
   return servers;
 }

@@ -1,9 +1,9 @@
 /** A trace collector: a real server on loopback that receives spans as OTLP over HTTP, in JSON. */
-import { once } from "node:events";
+
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
 import { z } from "zod";
+import { listenOnLoopback } from "./loopback.ts";
 
 const hexId = (length: number) => z.string().regex(new RegExp(`^[0-9a-f]{${length}}$`));
 const attributes = z
@@ -27,10 +27,7 @@ const spanSchema = z.object({
 
 const requestSchema = z.object({
   resourceSpans: z.array(
-    z.object({
-      resource: z.object({ attributes }),
-      scopeSpans: z.array(z.object({ spans: z.array(spanSchema) })),
-    }),
+    z.object({ resource: z.object({ attributes }), scopeSpans: z.array(z.object({ spans: z.array(spanSchema) })) }),
   ),
 });
 
@@ -59,18 +56,8 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
     if (isAccepted) spans.push(...listSpans(body.data));
     response.writeHead(isAccepted ? 200 : 400, { "Content-Type": "application/json" }).end("{}");
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    spans,
-    getLastHeaders: () => lastHeaders,
-    async close() {
-      server.close();
-      server.closeAllConnections();
-      await once(server, "close");
-    },
-  };
+  const { host, close } = await listenOnLoopback(server);
+  return { url: `http://${host}`, spans, getLastHeaders: () => lastHeaders, close };
 }
 
 function listSpans({ resourceSpans }: z.output<typeof requestSchema>): ReceivedSpan[] {

@@ -1,5 +1,6 @@
 import path from "node:path";
 import { startLogServer } from "../../deploy/local/eventstore/server.ts";
+import { releaseLater } from "./resources.ts";
 import { makeTestRoot } from "./stack.ts";
 
 /** An event log without the events of other tests. */
@@ -22,5 +23,5 @@ export async function startOwnLog(): Promise<OwnLog> {
 export async function startSeparateLog(): Promise<OwnLog> {
   const dir = path.join(makeTestRoot(), "log");
   const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, shouldSync: false });
-  return { eventstoreUrl: `esdb://127.0.0.1:${server.port}?tls=false`, stop: () => server.stop() };
+  return { eventstoreUrl: `esdb://127.0.0.1:${server.port}?tls=false`, stop: releaseLater(() => server.stop()) };
 }

@@ -2,12 +2,10 @@
  * Runs the complete partner API in this process: the command service, the query API and the projection with their own
  * database. Like the gateway, it sends GET requests to the query API and all other requests to the command service.
  */
-import pg from "pg";
 import { startProjection } from "../../projection/start.ts";
 import { startQueryApi } from "../../query-api/start.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
-import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { PERSONAL_DATA_KEYS } from "./data-keys.ts";
 import { eventually } from "./eventually.ts";
 import { createDatabaseWithReadModels } from "./migrated-database.ts";
@@ -22,6 +20,7 @@ import {
   type TestCommand,
   TOKEN_ISSUER,
 } from "./partner.ts";
+import { releaseLater } from "./resources.ts";
 import { getTestServers, type TestDatabase } from "./stack.ts";
 
 export interface PartnerApi {
@@ -109,12 +108,12 @@ export async function startPartnerApi(options: PartnerApiOptions = {}): Promise<
       if (status !== 200) throw new Error(`no token: ${status} ${body.error}`);
       return toPartner(application, body.access_token, headers);
     },
-    async stop() {
+    stop: releaseLater(async () => {
       await Promise.all([command.stop(), queryService.stop()]);
       await projectionService.stop();
       await ownLog?.stop();
       await database.drop();
-    },
+    }),
   };
 
   function toPartner(application: TestApplication, token: string, tokenHeaders: Headers): Partner {
@@ -140,28 +139,5 @@ export async function startPartnerApi(options: PartnerApiOptions = {}): Promise<
         return finalResponse;
       },
     };
-  }
-}
-
-/** Records a quarantined stream in the read models while the callback runs. Null: no clinic is known. */
-export async function withQuarantinedStream(
-  database: Pick<TestDatabase, "urls">,
-  stream: string,
-  clinicId: string | null,
-  run: () => Promise<void>,
-): Promise<void> {
-  const admin = new pg.Client({ connectionString: database.urls.projection });
-  await admin.connect();
-  const table = `${READ_MODEL_SCHEMA}.quarantined_stream`;
-  try {
-    await admin.query(
-      `INSERT INTO ${table} (stream, revision, position, event_type, cause, clinic_id, since, events)
-       VALUES ($1, 0, 0, 'Unknown', 'unknown', $2, now(), 1)`,
-      [stream, clinicId],
-    );
-    await run();
-    await admin.query(`DELETE FROM ${table}`);
-  } finally {
-    await admin.end();
   }
 }

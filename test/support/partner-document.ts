@@ -12,9 +12,9 @@ export const partnerDocument = buildPartnerDocument(partnerReads, {
 /** Checks responses against the document. Origin and operator name do not affect the checks. */
 export const partnerResponseChecker = createResponseChecker(partnerDocument);
 
-/** Fails if the response to a partner's request differs from the partner API's document. */
+/** Fails if the response to a partner's request differs from the document, which lists the operations of a clinic. */
 export function checkPartnerResponse(method: string, url: string, response: CheckedResponse): void {
-  const path = /^\/(?:sandbox|production)\/v1(\/.*)$/.exec(new URL(url).pathname)?.[1];
+  const path = /^\/(?:sandbox|production)\/v1(?:\/application(?=\/))?(\/.*)$/.exec(new URL(url).pathname)?.[1];
   const operation = path === undefined ? undefined : partnerResponseChecker.findOperation(method, path);
   if (operation) partnerResponseChecker.checkResponse(operation, response);
 }

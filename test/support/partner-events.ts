@@ -18,10 +18,7 @@ export async function registerApplication(
   const application = { applicationId: randomUUID(), credentialId: randomUUID(), environment };
   const { applicationId, credentialId } = application;
   await given(
-    {
-      type: "ApplicationRegistered",
-      data: { applicationId, environment, name: "Pet Diary", scopes: [...scopes] },
-    },
+    { type: "ApplicationRegistered", data: { applicationId, environment, name: "Pet Diary", scopes: [...scopes] } },
     { type: "CredentialIssued", data: { applicationId, credentialId, secretHash: "0".repeat(64) } },
   );
   return application;

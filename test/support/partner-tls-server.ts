@@ -2,12 +2,12 @@
  * A partner's HTTPS server on loopback with a self-signed certificate of `hooks.partner.example`. Closes the connection of
  * a request for `/once` that is not the first on its connection.
  */
-import { once } from "node:events";
+
 import { readFileSync } from "node:fs";
 import { createServer } from "node:https";
-import type { AddressInfo } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { fileURLToPath } from "node:url";
+import { listenOnLoopback } from "./loopback.ts";
 
 export const PARTNER_HOST = "hooks.partner.example";
 
@@ -42,16 +42,6 @@ export async function startPartnerTlsServer(): Promise<PartnerTlsServer> {
   server.on("connection", () => {
     connectionCount += 1;
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return {
-    port: (server.address() as AddressInfo).port,
-    requests,
-    getConnectionCount: () => connectionCount,
-    async close() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, "close");
-    },
-  };
+  const { port, close } = await listenOnLoopback(server);
+  return { port, requests, getConnectionCount: () => connectionCount, close };
 }

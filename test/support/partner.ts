@@ -9,12 +9,13 @@ import { exportJWK, generateKeyPair, type JWK } from "jose";
 import type { CommandContext } from "../../command/handling/handle.ts";
 import { issueCredential, registerApplication } from "../../command/operations/application-operations.ts";
 import { openBranch, registerClinic } from "../../command/operations/clinic-operations.ts";
+import { registerAnimal, registerCustomer } from "../../command/operations/customer-operations.ts";
 import {
   approveInstallation,
   type InstallationReference,
   requestInstallation,
 } from "../../command/operations/installation-operations.ts";
-import { grantMembership, registerAnimal, registerCustomer } from "../../command/operations/people-operations.ts";
+import { grantMembership } from "../../command/operations/people-operations.ts";
 import { startCommandService } from "../../command/start.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import { type AnimalAccess, type Scope, scopes } from "../../shared/domain/events/partner.ts";
@@ -23,6 +24,7 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import { requireNoSniffing } from "./no-sniffing.ts";
 import { checkPartnerResponse } from "./partner-document.ts";
 import { createPlainLog } from "./plain-log.ts";
+import { releaseLater } from "./resources.ts";
 import { getTestServers } from "./stack.ts";
 
 export const TOKEN_ISSUER = "http://partners.test";
@@ -57,10 +59,10 @@ export async function startTestCommandService(env: Record<string, string> = {}):
     url: service.url,
     log: createPlainLog(client),
     signingKey,
-    stop: async () => {
+    stop: releaseLater(async () => {
       await service.stop();
       await client.dispose();
-    },
+    }),
   };
 }
 
@@ -126,7 +128,8 @@ export async function createApplication(
   const context = createTestOperatorContext();
   const input = { environment, name: "Calendar", scopes: [...grantedScopes] };
   const { applicationId } = await registerApplication(log, input, context);
-  return { environment, applicationId, ...(await issueCredential(log, { applicationId }, context)) };
+  const { credentialId, clientSecret } = await issueCredential(log, { applicationId }, context);
+  return { environment, applicationId, credentialId, clientSecret };
 }
 
 /** Requests and approves the installation of an application at a clinic. */

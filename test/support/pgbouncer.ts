@@ -7,6 +7,7 @@ import { ensurePostgresUser } from "../../deploy/local/servers/postgres-home.ts"
 import { findFreePorts } from "../../deploy/local/setup/ports.ts";
 import { findOnPath } from "../../deploy/local/setup/system-package.ts";
 import { eventually } from "./eventually.ts";
+import { releaseLater } from "./resources.ts";
 import { makeTestRoot } from "./stack.ts";
 
 export type PoolMode = "session" | "transaction" | "statement";
@@ -53,10 +54,10 @@ export async function startPgBouncer(program: string, urls: DatabaseUrls, mode: 
       query: buildUrl(urls.query),
       audit: buildUrl(urls.audit),
     },
-    async stop() {
+    stop: releaseLater(async () => {
       child.kill("SIGKILL");
       await exitPromise;
-    },
+    }),
   };
   await eventually("PgBouncer", () =>
     withClient(pgBouncer.urls.query, (client) => client.query("SELECT")).then(

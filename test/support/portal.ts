@@ -1,10 +1,9 @@
 import { createSecretKey, randomUUID } from "node:crypto";
-import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { createServerClient } from "@supabase/ssr";
 import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from "jose";
 import { WebSocket } from "undici";
+import { listenOnLoopback } from "./loopback.ts";
 
 type Algorithm = "HS256" | "ES256" | "RS256";
 
@@ -61,9 +60,8 @@ export async function startIdentityProvider(): Promise<IdentityProvider> {
     });
     request.on("end", () => response.end(JSON.stringify(sessions.get(JSON.parse(body).email))));
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { host, close } = await listenOnLoopback(server);
+  const url = `http://${host}`;
   const issuer = `${url}/auth/v1`;
 
   const provider: IdentityProvider = {
@@ -103,12 +101,7 @@ export async function startIdentityProvider(): Promise<IdentityProvider> {
     async createSessionCookie(userId) {
       return provider.createCookie(await provider.createToken({ sub: userId }));
     },
-    async close() {
-      const closePromise = once(server, "close");
-      server.close();
-      server.closeAllConnections();
-      await closePromise;
-    },
+    close,
   };
   return provider;
 }

@@ -11,6 +11,7 @@ import { type LocalRoot, openLocalRoot } from "../../deploy/local/setup/local-ro
 import { findFreePorts } from "../../deploy/local/setup/ports.ts";
 import type { Component } from "../../deploy/local/supervisor/component.ts";
 import { eventually } from "./eventually.ts";
+import { releaseLater } from "./resources.ts";
 import { makeTestRoot } from "./stack.ts";
 
 export interface PostgresPair {
@@ -83,12 +84,12 @@ export async function startPostgresPair(): Promise<PostgresPair> {
     },
     killPrimary: () => primary.component.kill(),
     promoteStandby: () => query("standby", "SELECT pg_promote()").then(() => undefined),
-    async stop() {
+    stop: releaseLater(async () => {
       for (const { component, root } of [primary, standby]) {
         await component.kill();
         root.release();
       }
-    },
+    }),
   };
 }
 
@@ -118,9 +119,8 @@ function copyToStandby(primary: PreparedServer, standbyRoot: LocalRoot, password
   const conninfo = `host=127.0.0.1 port=${primary.port} user=postgres password=${password}`;
   fs.appendFileSync(path.join(target, "postgresql.auto.conf"), `primary_conninfo = '${conninfo}'\n`);
   const { uid, gid } = fs.statSync(source);
-  for (const entry of fs.readdirSync(target, { recursive: true, encoding: "utf8" })) {
+  for (const entry of fs.readdirSync(target, { recursive: true, encoding: "utf8" }))
     fs.chownSync(path.join(target, entry), uid, gid);
-  }
   fs.chownSync(target, uid, gid);
 }
 

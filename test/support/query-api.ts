@@ -1,15 +1,15 @@
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { startQueryApi } from "../../query-api/start.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
+import { listenOnLoopback } from "./loopback.ts";
 import { requireNoSniffing } from "./no-sniffing.ts";
 import { type IdentityProvider, startIdentityProvider } from "./portal.ts";
 import { createPortalChecker } from "./portal-document.ts";
 import { createReadModelDatabase, type GivenEvent, type ReadModelDatabase } from "./read-models.ts";
+import { releaseLater } from "./resources.ts";
 
 export interface PortalResponse {
   status: number;
@@ -77,10 +77,10 @@ export async function startTestQueryApi(
       return response;
     },
     createPartnerToken: tokenServer.signToken,
-    async stop() {
+    stop: releaseLater(async () => {
       await service.stop();
       await Promise.all([database.close(), provider.close(), tokenServer.close()]);
-    },
+    }),
   };
 }
 
@@ -99,9 +99,8 @@ async function startTokenKeyServer() {
     response.setHeader("Content-Type", "application/json");
     response.end(JSON.stringify({ keys }));
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { host, close } = await listenOnLoopback(server);
+  const issuer = `http://${host}`;
   return {
     issuer,
     jwksUrl: `${issuer}/.well-known/jwks.json`,
@@ -126,12 +125,7 @@ async function startTokenKeyServer() {
         .setExpirationTime("900s")
         .sign(privateKey);
     },
-    async close() {
-      const closePromise = once(server, "close");
-      server.close();
-      server.closeAllConnections();
-      await closePromise;
-    },
+    close,
   };
 }
 

@@ -34,9 +34,7 @@ export async function sendRaw(url: string, ...parts: (string | Buffer)[]): Promi
   socket.on("error", () => undefined);
   const closePromise = once(socket, "close");
   const timer = setTimeout(() => socket.destroy(new Error("timeout")), RESPONSE_TIMEOUT_MS);
-  for (const part of parts) {
-    await new Promise<void>((resolve) => socket.write(part, () => resolve()));
-  }
+  for (const part of parts) await new Promise<void>((resolve) => socket.write(part, () => resolve()));
   await closePromise;
   clearTimeout(timer);
   const responses = parseResponses(Buffer.concat(chunks));
@@ -67,7 +65,9 @@ export function expectRefusal(response: RawResponse, status: number, error: stri
   expect(response.body).to.have.all.keys(
     ...["ok", "error", "correlationId"],
     ...(response.body.details ? ["details"] : []),
+    ...(response.body.docUrl ? ["docUrl"] : []),
   );
+  expect(response.body.docUrl).to.be.oneOf([undefined, `/docs#error-${error}`]);
   expect(response.body.ok).to.equal(false);
   expect(response.body.correlationId).to.equal(response.headers["x-correlation-id"]);
   expect(response.headers["cache-control"]).to.equal("no-store");

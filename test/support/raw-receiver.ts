@@ -1,6 +1,5 @@
-/** A TCP server on loopback. A test writes its responses byte by byte, so they need not be valid HTTP. */
-import { once } from "node:events";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import { createServer, type Socket } from "node:net";
+import { listenOnLoopback } from "./loopback.ts";
 
 export interface RawReceiver {
   url: string;
@@ -20,13 +19,9 @@ export async function startRawReceiver(
   onRequest: (socket: Socket, requestNumber: number) => void,
   onConnection?: (socket: Socket) => void,
 ): Promise<RawReceiver> {
-  const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     receiver.connectionCount += 1;
-    sockets.add(socket);
     let requestCount = 0;
-    socket.on("error", () => undefined);
-    socket.on("close", () => sockets.delete(socket));
     // The tests send only small requests, each of which arrives as one chunk.
     socket.on("data", () => {
       receiver.requestCount += 1;
@@ -35,19 +30,7 @@ export async function startRawReceiver(
     });
     onConnection?.(socket);
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  const receiver: RawReceiver = {
-    url: `http://127.0.0.1:${port}`,
-    port,
-    requestCount: 0,
-    connectionCount: 0,
-    async close() {
-      for (const socket of sockets) socket.destroy();
-      server.close();
-      await once(server, "close");
-    },
-  };
+  const { port, host, close } = await listenOnLoopback(server);
+  const receiver: RawReceiver = { url: `http://${host}`, port, requestCount: 0, connectionCount: 0, close };
   return receiver;
 }

@@ -11,6 +11,7 @@ import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { createDatabaseWithReadModels } from "./migrated-database.ts";
+import { releaseLater } from "./resources.ts";
 import type { TestDatabase } from "./stack.ts";
 import { createStoredMetadata, findStream } from "./stored-metadata.ts";
 
@@ -77,11 +78,11 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
       };
       return apply([], new Map([[stream, skippedEvents]]));
     },
-    async close() {
+    close: releaseLater(async () => {
       await pool.end();
       await admin.end();
       await database.drop();
-    },
+    }),
   };
 }
 

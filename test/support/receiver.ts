@@ -1,10 +1,5 @@
-/**
- * A partner's webhook receiver: a real server on loopback with configurable responses. The receiver records all
- * requests.
- */
-import { once } from "node:events";
-import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
+import { listenOnLoopback } from "./loopback.ts";
 
 /** The receiver's response to one request. */
 export interface Reaction {
@@ -107,11 +102,9 @@ export async function startReceiver(port = 0): Promise<Receiver> {
       response.once("close", () => releaseFunctions.delete(release));
     });
   });
-  server.listen(port, "127.0.0.1");
-  await once(server, "listening");
-  const boundPort = (server.address() as AddressInfo).port;
+  const { port: boundPort, host, close } = await listenOnLoopback(server, port);
   return {
-    url: `http://127.0.0.1:${boundPort}`,
+    url: `http://${host}`,
     port: boundPort,
     requests,
     getMaxConcurrentRequests: () => maxOpenRequestCount,
@@ -129,15 +122,8 @@ export async function startReceiver(port = 0): Promise<Receiver> {
       releaseFunctions.clear();
     },
     listDeliveryRequests: (deliveryId) => requests.filter(({ headers }) => headers["webhook-id"] === deliveryId),
-    close: () => closeServer(server),
+    close,
   };
-}
-
-async function closeServer(server: Server): Promise<void> {
-  const closePromise = once(server, "close");
-  server.close();
-  server.closeAllConnections();
-  await closePromise;
 }
 
 function respond(response: ServerResponse, { status = 200, headers = {}, body = "ok", mode }: Reaction): void {

@@ -3,7 +3,7 @@ import { type CommandAppOptions, createCommandApp } from "../../command/app.ts";
 import { createAuditApp } from "../../command/audit/app.ts";
 import type { Upstream } from "../../deploy/local/gateway/gateway-server.ts";
 import { createQueryApp, type QueryApiOptions } from "../../query-api/app.ts";
-import { partnerOperations } from "../../shared/partner-api/operations.ts";
+import { listMounts, partnerOperations } from "../../shared/partner-api/operations.ts";
 
 const options = {
   ...{ operatorName: "Test Operator", cookieName: "sb-test-auth-token", brand: "SERVICE" },
@@ -29,16 +29,17 @@ export function listRoutes(service: Upstream): Map<string, string[]> {
   const { middleware } = routedApps[service] as unknown as { middleware: RoutedMiddleware[] };
   const layers = middleware.flatMap(({ router }) => router?.stack ?? []);
   const methodsByPath = new Map<string, string[]>();
-  for (const { path, methods } of layers.filter(({ methods }) => methods.length > 0 && !methods.includes("TRACE"))) {
+  for (const { path, methods } of layers.filter(({ methods }) => methods.length > 0 && !methods.includes("TRACE")))
     methodsByPath.set(String(path), [...new Set([...(methodsByPath.get(String(path)) ?? []), ...methods])]);
-  }
   return methodsByPath;
 }
 
 /** Methods of an operation's path in both services of the partner API, or undefined for other paths. */
 export function listPartnerMethods(path: string): string[] | undefined {
   const operationPath = /^\/(?:sandbox|production)\/v1(\/.*)$/.exec(path)?.[1];
-  const operations = Object.values(partnerOperations).filter((operation) => operation.path === operationPath);
+  const operations = Object.values(partnerOperations)
+    .flatMap(listMounts)
+    .filter((operation) => operation.path === operationPath);
   const methods = operations.flatMap(({ method }) => (method === "GET" ? ["GET", "HEAD"] : [method]));
   return methods.length > 0 ? methods : undefined;
 }

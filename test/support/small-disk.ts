@@ -27,9 +27,7 @@ export function mountSmallDisk(test: Context, sizeMiB: number): SmallDisk {
   removeAbandonedDisks();
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), `${PREFIX}${process.pid}-`));
   try {
-    execFileSync("mount", ["-t", "tmpfs", "-o", `size=${sizeMiB}m,mode=0755`, "tmpfs", folder], {
-      stdio: "pipe",
-    });
+    execFileSync("mount", ["-t", "tmpfs", "-o", `size=${sizeMiB}m,mode=0755`, "tmpfs", folder], { stdio: "pipe" });
   } catch (error) {
     fs.rmdirSync(folder);
     process.stderr.write(`skipped: a file system cannot be mounted here (${(error as Error).message.trim()})\n`);

@@ -25,6 +25,8 @@ import { createProgress } from "../../deploy/local/setup/progress.ts";
 import { type LocalStack, type StackOptions, startStack } from "../../deploy/local/stack/stack.ts";
 import { createClient } from "../../shared/postgres/client.ts";
 
+export { mochaHooks } from "./resources.ts";
+
 /** A database of one test on the shared Postgres. The roles exist, but the migrations are not applied. */
 export interface TestDatabase {
   name: string;

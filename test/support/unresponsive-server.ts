@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { Worker } from "node:worker_threads";
 import { eventually } from "./eventually.ts";
+import { releaseLater } from "./resources.ts";
 
 export interface UnresponsiveServer {
   port: number;
@@ -38,9 +39,9 @@ export async function startUnresponsiveServer(): Promise<UnresponsiveServer> {
       Atomics.store(blockedFlag, 0, 1);
       Atomics.notify(blockedFlag, 0);
     },
-    async close() {
+    close: releaseLater(async () => {
       for (const socket of queuedSockets) socket.destroy();
       await worker.terminate();
-    },
+    }),
   };
 }

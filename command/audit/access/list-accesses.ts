@@ -5,14 +5,14 @@ import { type AuditAccessEvent, type AuditAction, auditorStreams } from "../../.
 import { toStreamName } from "../../../shared/domain/events/category.ts";
 import { instant } from "../../../shared/domain/events/fields.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
-import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { concernsOneStream } from "../../../shared/eventstore/stream-failure.ts";
 import { KeyStoreUnavailableError } from "../../../shared/personal-data/data-keys.ts";
 import { isDecryptionError } from "../../../shared/personal-data/decrypt-events.ts";
 import { loadAggregate } from "../../handling/handle.ts";
+import { SHARED_ACCESS_KEY, toPurposeKey } from "../index/index-keys.ts";
+import { readIndexedEvents } from "../index/read-rows.ts";
 import type { AuditEvent, LogEvent } from "../log/audit-event.ts";
 import { readFirstEvent } from "../log/read-stream.ts";
-import { scanLog } from "../log/scan.ts";
 import { type AuditQuery, type ItemStream, limitItems, type ReadOptions } from "../queries/audit-query.ts";
 import {
   EMPTY_RANGE_ISSUE,
@@ -20,16 +20,12 @@ import {
   hasOneSubject,
   isRangeNotEmpty,
   ONE_SUBJECT_ISSUE,
-  positionField,
+  pageFields,
   subjectFields,
+  toRange,
+  toSubjectKey,
 } from "../queries/query-fields.ts";
-import {
-  type AccessRelation,
-  createClinicRelationFinder,
-  createStreamRelationFinder,
-  createSubjectRelationFinder,
-  type RelationFinder,
-} from "./access-relation.ts";
+import { getClinicIds } from "./visibility.ts";
 
 const accessesQuerySchema = z
   .strictObject({
@@ -38,12 +34,18 @@ const accessesQuerySchema = z
     from: instant.optional(),
     /** Exclusive. */
     to: instant.optional(),
-    after: positionField.optional(),
-    limit: z.coerce.number().int().min(1).max(1_000_000).optional(),
+    ...pageFields,
   })
   .refine(hasOneSubject, ONE_SUBJECT_ISSUE)
   .refine(isRangeNotEmpty, EMPTY_RANGE_ISSUE);
 type AccessesQuery = z.output<typeof accessesQuerySchema>;
+
+/**
+ * Relation of an access to a subject, such as a clinic or a customer. `certain`: the query names the subject or one of
+ * its records, or the response contained such a record. `possible`: the query had a wider subject, so its response may
+ * have contained records of this subject.
+ */
+type AccessRelation = "certain" | "possible";
 
 export interface ClinicAccess extends Pick<AuditEvent, "position" | "actor"> {
   accessId: string;
@@ -59,22 +61,21 @@ export interface ClinicAccess extends Pick<AuditEvent, "position" | "actor"> {
 }
 
 /**
- * Lists who read or exported the records of a clinic or of another subject, in log order. Lists nothing for a clinic or
+ * Lists who read or exported the records of a clinic or of another subject, in log order or in the reverse order. Lists nothing for a clinic or
  * a subject outside the reader's scope. The iteration throws {@link LogUnavailableError}.
  */
 export const accessesQuery: AuditQuery<typeof accessesQuerySchema, ItemStream<ClinicAccess>> = {
   action: "accesses",
   schema: accessesQuerySchema,
-  isScan: true,
   run: async (query, options) => limitItems(readAccesses(query, options), query.limit),
 };
 
 async function* readAccesses(query: AccessesQuery, options: ReadOptions): AsyncGenerator<ClinicAccess, void> {
-  const { from, to, after } = query;
-  const { client, dataKeys, permittedClinicIds, signal, onProgress } = options;
-  if (permittedClinicIds && query.clinic && !permittedClinicIds.includes(query.clinic)) return;
-  const endPosition = await readLogEnd(client);
-  const relations = await createRelationFinder(query, options);
+  const { from, to } = query;
+  const { client, index, dataKeys, permittedClinicIds, signal } = options;
+  const logEnd = await index.awaitLogEnd(client);
+  const subject = await findSubject(query, options);
+  if (!subject) return;
   const personalLog = createEventLog(client, { dataKeys });
   const findScope = remember((id) =>
     readAuditorScope(client, id).catch(async (error: unknown) => {
@@ -83,30 +84,56 @@ async function* readAccesses(query: AccessesQuery, options: ReadOptions): AsyncG
     }),
   );
   const findAuditorName = remember((id) => readAuditorName(personalLog, id));
-  const scan = scanLog({ client, prefixes: relations.prefixes, endPosition, signal, onProgress });
-  for await (const { auditEvent, catalogEvent } of scan) {
-    relations.addEvent(auditEvent);
+  const rowQuery = { keys: subject.keys, from, to, ...toRange(query, logEnd), clinicIds: null };
+  const pageSize = Math.min(MAX_PAGE_SIZE, query.limit ?? MAX_PAGE_SIZE);
+  for await (const { auditEvent, catalogEvent, row } of readIndexedEvents(options, rowQuery, undefined, pageSize)) {
+    if (signal.aborted) return;
     if (catalogEvent?.type !== "AuditAccessed") continue;
-    const { occurredAt } = catalogEvent.metadata;
-    if ((after !== undefined && BigInt(auditEvent.position) <= after) || occurredAt < (from ?? "")) continue;
-    if (to !== undefined && occurredAt >= to) continue;
     const { data } = catalogEvent;
-    const auditorScope = data.auditorId === null ? null : await findScope(data.auditorId);
-    const relation = await relations.find(data, auditorScope);
-    if (!relation) continue;
+    const scope = data.auditorId === null ? null : await findScope(data.auditorId);
+    if (scope && !scope.some((id) => subject.clinicIds.includes(id))) continue;
+    const relation = row.isCertain ? "certain" : "possible";
     const isWithinScope =
       !permittedClinicIds ||
       ((relation === "certain" || data.clinicIds.length > 0) &&
         data.clinicIds.every((id) => permittedClinicIds.includes(id)));
     const auditorName = data.auditorId === null ? null : await findAuditorName(data.auditorId);
+    const { occurredAt } = catalogEvent.metadata;
     yield toClinicAccess(auditEvent, data, { relation, auditorName, isWithinScope, occurredAt });
   }
 }
 
-async function createRelationFinder(query: AccessesQuery, { client, isVisible }: ReadOptions): Promise<RelationFinder> {
-  if (query.clinic !== undefined) return createClinicRelationFinder(client, query.clinic);
-  if (query.stream !== undefined) return createStreamRelationFinder(client, query.stream, isVisible);
-  return createSubjectRelationFinder(getSubject(query), isVisible);
+const MAX_PAGE_SIZE = 200;
+
+interface AccessSubject {
+  keys: { key: string; isCertain: boolean }[];
+  /** Clinics of the subject's records. Only auditors who may see one of them can have read a record. */
+  clinicIds: readonly string[];
+}
+
+/** Finds the keys of the accesses to a subject. Returns undefined if the reader may see none of its records. */
+async function findSubject(query: AccessesQuery, options: ReadOptions): Promise<AccessSubject | undefined> {
+  const { client, index, permittedClinicIds, isVisible } = options;
+  const shared = { key: SHARED_ACCESS_KEY, isCertain: false };
+  const toKeys = (ids: string[], clinicIds: readonly string[]) => [
+    ...ids.map((id) => ({ key: toPurposeKey("accessed", id), isCertain: true })),
+    ...clinicIds.map((id) => ({ key: toPurposeKey("accessed clinic", id), isCertain: false })),
+    shared,
+  ];
+  if (query.clinic !== undefined) {
+    if (permittedClinicIds && !permittedClinicIds.includes(query.clinic)) return undefined;
+    return { keys: toKeys([query.clinic], []), clinicIds: [query.clinic] };
+  }
+  if (query.stream !== undefined) {
+    const firstEvent = (await readFirstEvent(client, query.stream))?.auditEvent;
+    if (!firstEvent || !isVisible(firstEvent)) return undefined;
+    const clinicIds = getClinicIds(firstEvent);
+    return { keys: toKeys([query.stream.slice(query.stream.indexOf("-") + 1)], clinicIds), clinicIds };
+  }
+  const subject = getSubject(query);
+  const { eventCount, clinics, ids } = await index.summarize(toSubjectKey(subject), permittedClinicIds);
+  if (eventCount === 0n) return undefined;
+  return { keys: toKeys([subject.id, ...(subject.kind === "correlation" ? ids : [])], clinics), clinicIds: clinics };
 }
 
 function toClinicAccess(

@@ -10,6 +10,7 @@ import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
 import { recordAccess } from "../access/record-access.ts";
+import { AuditIndex } from "../index/audit-index.ts";
 
 export interface CommandOptions {
   actor?: string | undefined;
@@ -19,7 +20,7 @@ export interface CommandOptions {
 
 /** Query field of each command-line option whose name differs from the name of the field. */
 const FIELD_BY_OPTION: Record<string, string> = { doneBy: "actor" };
-const OPTION_BY_FIELD: Record<string, string> = { actor: "doneBy" };
+export const OPTION_BY_FIELD: Record<string, string> = { actor: "doneBy" };
 
 /**
  * Validates the options of a command with the schema of a query.
@@ -53,15 +54,17 @@ export function withAuditedAccess<Result>(
   runQuery: (dependencies: {
     log: EventLog;
     client: EventStoreDBClient;
+    /** Index of the log. Its first use needs DATABASE_URL. */
+    index: AuditIndex;
     dataKeys: DataKeys;
     context: CommandContext;
     accessId: string;
   }) => Promise<Result>,
 ): Promise<Result> {
   const context = createOperatorContext(requireOperator(terminal.env, access.actor), Date.now());
-  return withEventLog(terminal.env, async (log, client, dataKeys) => {
+  return withEventLog(terminal.env, async (log, client, dataKeys, openPool) => {
     const { action, query } = access;
     const accessId = await recordAccess(log, { auditorId: null, action, query }, context);
-    return runQuery({ log, client, dataKeys, context, accessId });
+    return runQuery({ log, client, index: new AuditIndex(openPool), dataKeys, context, accessId });
   });
 }

@@ -19,7 +19,7 @@ import { createProgressReporter } from "./scan-progress.ts";
  * when it is complete.
  */
 export async function exportToFile(
-  { actor, json, out, ...options }: CommandOptions & { out?: string | undefined },
+  { actor, json, out, readLog, ...options }: CommandOptions & { out?: string | undefined; readLog: boolean },
   terminal: Terminal,
 ): Promise<void> {
   const query = readQuery(exportQuerySchema, options);
@@ -27,7 +27,7 @@ export async function exportToFile(
   const file = out ?? `audit-${query.clinic}.ndjson`;
   requireNewFile(file);
   await withAuditedAccess(terminal, { actor, action: "export", query: options }, async (dependencies) => {
-    const { client, context, accessId } = dependencies;
+    const { client, index, context, accessId } = dependencies;
     const futureParameter = findFutureParameter(query, context.now);
     if (futureParameter) throw new InputError(`--${futureParameter} must not be in the future`);
     await requireClinic(client, query.clinic);
@@ -35,7 +35,7 @@ export async function exportToFile(
     const onProgress = createProgressReporter(terminal);
     const exportedBy = { type: context.actor.type, id: context.actor.id };
     const exportContext = { signer, exportedBy, accessId, now: toInstant(context.now) };
-    const lines = await exportClinic(query, { client, signal, onProgress, ...exportContext });
+    const lines = await exportClinic(query, { client, index, signal, onProgress, readsLog: readLog, ...exportContext });
     const lineCount = await writeAtomically(file, lines);
     const summary = { file, events: lineCount - 1, key: signer.thumbprint };
     const { clinic: clinicId, from = "start", to = exportContext.now } = query;

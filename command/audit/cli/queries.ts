@@ -1,17 +1,172 @@
-import type { z } from "zod";
+import { z } from "zod";
+import { type Command, defineCommand } from "../../../shared/command-line/command-line.ts";
 import { suggestNext } from "../../../shared/command-line/format-command-line.ts";
+import { formatCount } from "../../../shared/command-line/format-count.ts";
+import { actorOption } from "../../../shared/command-line/operator.ts";
+import { isOptional, type Options, option } from "../../../shared/command-line/option.ts";
 import { escapeControlCharacters, type Terminal } from "../../../shared/command-line/terminal.ts";
 import { accessesQuery, type ClinicAccess } from "../access/list-accesses.ts";
+import { type ClinicState, clinicStateQuery } from "../clinic/clinic-state.ts";
+import { type Reader, type Readers, readersQuery } from "../clinic/list-readers.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
-import { type AuditQuery, OPERATOR_SCOPE } from "../queries/audit-query.ts";
+import { type AuditQuery, type ItemStream, OPERATOR_SCOPE } from "../queries/audit-query.ts";
 import { eventsQuery } from "../queries/list-events.ts";
-import { latestQuery } from "../queries/list-latest.ts";
 import type { Change } from "../state/changes.ts";
 import { type ReplayStep, replayQuery } from "../state/replay.ts";
 import { diffQuery, type StateDiff, type StreamState, stateQuery } from "../state/state-at.ts";
-import { type CommandOptions, readQuery, withAuditedAccess } from "./audited-query.ts";
-import { createProgressReporter } from "./scan-progress.ts";
+import { type CommandOptions, OPTION_BY_FIELD, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { createEventPrinter, formatActor } from "./table.ts";
+
+export const EXAMPLE_STREAM = "appointment-5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
+export const EXAMPLE_CLINIC_ID = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
+const POINT_HELP = "a revision, position:<n>, a date-time with an offset, `start` or `end`";
+
+/** Placeholder and help text of the option for each field of a query. */
+const FIELD_OPTIONS: Record<string, [placeholder: string, help: string]> = {
+  stream: ["name", "one stream, such as appointment-<id>"],
+  appointment: ["uuid", "an appointment and its queue ticket, and their consequences"],
+  customer: ["uuid", "a customer, and the customer's animals and appointments"],
+  animal: ["uuid", "an animal and its appointments"],
+  clinic: ["uuid", "a clinic"],
+  application: ["uuid", "a partner application: credentials, installations, endpoints, appointments, replays"],
+  correlation: ["uuid", "the request with this correlation id, and its consequences"],
+  auditor: ["uuid", "an auditor, including all recorded accesses"],
+  from: ["time", "at or after this time, RFC 3339"],
+  to: ["time", "before this time, RFC 3339"],
+  day: ["date", "with --clinic: on this day in the clinic's time zone, YYYY-MM-DD"],
+  by: [
+    "time",
+    "which time of an event to use: occurred (reported by the writer) or stored (recorded by the log); default: occurred",
+  ],
+  type: ["names", "only these event types, separated by commas"],
+  actor: ["actor", "only events of this actor: an id, or type:id such as operator:ada"],
+  order: ["order", "oldest or newest first; default: oldest"],
+  after: ["position", "continue after this log position"],
+  limit: ["number", "maximum number of lines"],
+};
+
+/**
+ * Creates the options for the fields of a query. The options accept any text, because the query validates the texts
+ * that are recorded with the access.
+ *
+ * @param help help texts that differ from those of other commands
+ */
+export function toQueryOptions(schema: z.ZodObject, help: Readonly<Record<string, string>> = {}): Options {
+  const options = Object.entries(schema.shape).map(([field, fieldSchema]) => {
+    const [placeholder, defaultHelp] = FIELD_OPTIONS[field] ?? ["text", ""];
+    const text = help[field] ?? defaultHelp;
+    const isRequired = !isOptional(fieldSchema as z.ZodType);
+    if (field === "stream" && isRequired) return [field, option.argument(z.string(), text)] as const;
+    const valueSchema = isRequired ? z.string() : z.string().optional();
+    return [OPTION_BY_FIELD[field] ?? field, option.text(valueSchema, text, placeholder)] as const;
+  });
+  return Object.fromEntries(options);
+}
+
+type QueryDeclaration<Schema extends z.ZodObject, Result> = Pick<Command, "summary" | "example"> & {
+  query: AuditQuery<Schema, Result>;
+  help?: Record<string, string>;
+  /** Options that are no fields of the query. */
+  otherOptions?: Options;
+  print(result: Result, options: CommandOptions, terminal: Terminal): Promise<void>;
+};
+
+/** Defines a command that records the access, runs a query and prints its result. */
+function defineQueryCommand<Schema extends z.ZodObject, Result>(
+  name: string,
+  { query, help, otherOptions = {}, print, summary, example }: QueryDeclaration<Schema, Result>,
+): Command {
+  const ownOptions = { actor: actorOption, json: option.flag("print one JSON object per line") };
+  return defineCommand({
+    ...{ name, summary, example },
+    options: { ...toQueryOptions(query.schema, help), ...otherOptions, ...ownOptions },
+    run: (values, terminal) => {
+      const options = values as CommandOptions;
+      const names = Object.keys(otherOptions);
+      const fields = Object.fromEntries(Object.entries(options).filter(([field]) => !names.includes(field)));
+      return runQuery(query, fields as CommandOptions, terminal, (result) => print(result, options, terminal));
+    },
+  });
+}
+
+/** Records the access, runs the query, and prints its result. */
+export async function runQuery<Schema extends z.ZodType, Result>(
+  { action, schema, run }: AuditQuery<Schema, Result>,
+  { actor, json: _json, ...options }: CommandOptions,
+  terminal: Terminal,
+  print: (result: Result) => Promise<void>,
+): Promise<void> {
+  const query = readQuery(schema, options);
+  await withAuditedAccess(terminal, { actor, action, query: options }, async ({ client, index, dataKeys }) => {
+    const { signal } = new AbortController();
+    await print(await run(query, { client, index, dataKeys, ...OPERATOR_SCOPE, signal }));
+  });
+}
+
+export const queryCommands: Command[] = [
+  defineQueryCommand("events", {
+    query: eventsQuery,
+    summary: "Lists the events of a stream, or all events related to one object, such as an appointment or a clinic.",
+    example: `--appointment ${EXAMPLE_STREAM.slice(12)} --actor ada`,
+    print: printEvents,
+  }),
+  defineQueryCommand("accesses", {
+    query: accessesQuery,
+    summary:
+      "Lists who read or exported the records of a clinic, a customer or another object. A `possible` access may have concerned only other records.",
+    example: `--clinic ${EXAMPLE_CLINIC_ID} --from 2026-05-01T00:00:00Z`,
+    print: printAccesses,
+  }),
+  defineQueryCommand("readers", {
+    query: readersQuery,
+    summary:
+      "Lists who could read the records of a clinic, a customer or an animal, from when to when, and the recorded accesses.",
+    example: `--animal ${EXAMPLE_STREAM.slice(12)} --from 2026-05-01T00:00:00Z --to 2026-05-08T00:00:00Z`,
+    async print(readers, { json, ...subject }, terminal) {
+      await terminal.writeOutput(json ? JSON.stringify(readers) : formatReaders(readers));
+      const kind = ["clinic", "customer", "animal"].find((name) => subject[name] !== undefined);
+      await suggestNext(terminal, json, `audit events --${kind} ${subject[kind ?? ""]}`);
+    },
+  }),
+  defineQueryCommand("clinic-state", {
+    query: clinicStateQuery,
+    summary:
+      "Shows a clinic at a time: branches, staff with access, resources, installations, and what has changed since.",
+    help: { at: "a time in the clinic's time zone, such as '2026-11-28 10:00'; default: now" },
+    example: `--clinic ${EXAMPLE_CLINIC_ID} --at '2026-11-28 10:00'`,
+    async print(state, { json, clinic }, terminal) {
+      await terminal.writeOutput(json ? JSON.stringify(state) : formatClinicState(state));
+      await suggestNext(terminal, json, `audit readers --clinic ${clinic}`);
+    },
+  }),
+  defineQueryCommand("as-of", {
+    query: stateQuery,
+    summary: "Shows the state of a stream at a point in its history, computed with the same code as in the service.",
+    help: { at: `${POINT_HELP}; default: end` },
+    example: `${EXAMPLE_STREAM} --at 2026-05-04T12:00:00Z`,
+    async print(state, { json }, terminal) {
+      await terminal.writeOutput(json ? JSON.stringify(state) : formatState(state));
+      await suggestNext(terminal, json, `audit diff ${state.stream}`);
+    },
+  }),
+  defineQueryCommand("diff", {
+    query: diffQuery,
+    summary: "Shows the fields that differ between two points in the history of a stream.",
+    help: { from: `${POINT_HELP}; default: start`, to: "a point in the same form as --from; default: end" },
+    example: `${EXAMPLE_STREAM} --from 0 --to end`,
+    async print(diff, { json }, terminal) {
+      await terminal.writeOutput(json ? JSON.stringify(diff) : formatDiff(diff));
+      await suggestNext(terminal, json, `audit replay ${diff.stream}`);
+    },
+  }),
+  defineQueryCommand("replay", {
+    query: replayQuery,
+    summary: "Shows the events of a stream one by one, with their changes. Press Enter for the next event, q to quit.",
+    otherOptions: { all: option.flag("show all events without waiting for a key") },
+    example: EXAMPLE_STREAM,
+    print: printSteps,
+  }),
+];
 
 /** Creates the function that prints an event: as JSON, or in a list for people. */
 async function createPrinter(
@@ -21,94 +176,116 @@ async function createPrinter(
   return json ? (event) => terminal.writeOutput(JSON.stringify(event)) : createEventPrinter(terminal);
 }
 
-export async function showEvents(options: CommandOptions, terminal: Terminal): Promise<void> {
-  await runQuery(eventsQuery, options, terminal, async (events) => {
-    const print = await createPrinter(options, terminal);
-    let count = 0;
-    let lastStream: string | undefined;
-    for await (const event of events) {
-      count += 1;
-      lastStream = event.stream;
-      await print(event);
-    }
-    if (options.json) return;
-    await terminal.writeError(`${count} ${count === 1 ? "event" : "events"}`);
-    if (lastStream !== undefined) await suggestNext(terminal, options.json, `audit replay ${lastStream}`);
-  });
+async function printEvents(events: ItemStream<AuditEvent>, options: CommandOptions, terminal: Terminal): Promise<void> {
+  const print = await createPrinter(options, terminal);
+  let count = 0;
+  let lastStream: string | undefined;
+  for await (const event of events) {
+    count += 1;
+    lastStream = event.stream;
+    await print(event);
+  }
+  if (options.json) return;
+  await terminal.writeError(formatCount(count, "event"));
+  if (lastStream !== undefined) await suggestNext(terminal, options.json, `audit replay ${lastStream}`);
 }
 
-export async function showLatestEvents(options: CommandOptions, terminal: Terminal): Promise<void> {
-  await runQuery(latestQuery, options, terminal, async ({ events, next }) => {
-    const print = await createPrinter(options, terminal);
-    for (const event of events) await print(event);
-    if (next !== null) await terminal.writeError(`For earlier events, add --before ${next}`);
-    const [latestEvent] = events;
-    if (latestEvent) await suggestNext(terminal, options.json, `audit replay ${latestEvent.stream}`);
-  });
-}
-
-export async function showAccesses(options: CommandOptions, terminal: Terminal): Promise<void> {
-  await runQuery(accessesQuery, options, terminal, async (accesses) => {
-    let count = 0;
-    let lastAuditorId: string | undefined;
-    for await (const access of accesses) {
-      count += 1;
-      if (access.actor?.type === "auditor") lastAuditorId = access.actor.id;
-      await terminal.writeOutput(options.json ? JSON.stringify(access) : formatAccess(access));
-    }
-    if (!options.json) await terminal.writeError(`${count} ${count === 1 ? "access" : "accesses"}`);
-    if (lastAuditorId !== undefined)
-      await suggestNext(terminal, options.json, `audit accesses --auditor ${lastAuditorId}`);
-  });
-}
-
-export async function showState(options: CommandOptions, terminal: Terminal): Promise<void> {
-  await runQuery(stateQuery, options, terminal, async (state) => {
-    await terminal.writeOutput(options.json ? JSON.stringify(state) : formatState(state));
-    await suggestNext(terminal, options.json, `audit diff ${state.stream}`);
-  });
-}
-
-export async function showDiff(options: CommandOptions, terminal: Terminal): Promise<void> {
-  await runQuery(diffQuery, options, terminal, async (diff) => {
-    await terminal.writeOutput(options.json ? JSON.stringify(diff) : formatDiff(diff));
-    await suggestNext(terminal, options.json, `audit replay ${diff.stream}`);
-  });
+async function printAccesses(
+  accesses: ItemStream<ClinicAccess>,
+  { json }: CommandOptions,
+  terminal: Terminal,
+): Promise<void> {
+  let count = 0;
+  let lastAuditorId: string | undefined;
+  for await (const access of accesses) {
+    count += 1;
+    if (access.actor?.type === "auditor") lastAuditorId = access.actor.id;
+    await terminal.writeOutput(json ? JSON.stringify(access) : formatAccess(access));
+  }
+  if (!json) await terminal.writeError(formatCount(count, "access"));
+  if (lastAuditorId !== undefined) await suggestNext(terminal, json, `audit accesses --auditor ${lastAuditorId}`);
 }
 
 /**
  * Prints each event of a stream with the fields that the event changed. On a terminal, each key press prints the next
  * event.
  */
-export async function showReplay(
-  { all, ...options }: CommandOptions & { all: boolean },
+async function printSteps(
+  steps: ItemStream<ReplayStep>,
+  { all, json, stream }: CommandOptions,
   terminal: Terminal,
 ): Promise<void> {
-  await runQuery(replayQuery, options, terminal, async (steps) => {
-    const readKey = all || options.json ? undefined : terminal.readKey;
-    let stepCount = 0;
-    for await (const step of steps) {
-      if (stepCount > 0 && (await readKey?.()) === "end") return;
-      stepCount += 1;
-      await terminal.writeOutput(options.json ? JSON.stringify(step) : formatStep(step));
-      if (readKey && stepCount === 1) await terminal.writeError("(Enter: next event; q: quit)");
-    }
-    await suggestNext(terminal, options.json, `audit as-of ${options.stream}`);
-  });
+  const readKey = all || json ? undefined : terminal.readKey;
+  let stepCount = 0;
+  for await (const step of steps) {
+    if (stepCount > 0 && (await readKey?.()) === "end") return;
+    stepCount += 1;
+    await terminal.writeOutput(json ? JSON.stringify(step) : formatStep(step));
+    if (readKey && stepCount === 1) await terminal.writeError("(Enter: next event; q: quit)");
+  }
+  await suggestNext(terminal, json, `audit as-of ${stream}`);
 }
 
-async function runQuery<Schema extends z.ZodType, Result>(
-  { action, schema, run, isScan }: AuditQuery<Schema, Result>,
-  { actor, json: _json, ...options }: CommandOptions,
-  terminal: Terminal,
-  print: (result: Result) => Promise<void>,
-): Promise<void> {
-  const query = readQuery(schema, options);
-  await withAuditedAccess(terminal, { actor, action, query: options }, async ({ client, dataKeys }) => {
-    const onProgress = isScan ? createProgressReporter(terminal) : undefined;
-    const { signal } = new AbortController();
-    await print(await run(query, { client, dataKeys, ...OPERATOR_SCOPE, signal, onProgress }));
-  });
+function formatReaders({ readers, accesses, isComplete, problems, note }: Readers): string {
+  const lines = [
+    "Could read:",
+    ...readers.map((reader) => `  ${formatReader(reader)}`),
+    isComplete ? "Recorded accesses:" : `The latest ${accesses.length} recorded accesses:`,
+    ...accesses.map((access) => `  ${formatAccess(access)}`),
+    ...problems.map((problem) => `Not considered: ${problem}`),
+    note,
+  ];
+  return lines.map(escapeControlCharacters).join("\n");
+}
+
+function formatReader({ kind, id, name, access, from, to }: Reader): string {
+  return `${from} to ${(to ?? "now").padEnd(24)}  ${kind.padEnd(11)}  ${name === null ? id : `${name} (${id})`}: ${access.join("; ")}`;
+}
+
+function formatClinicState(state: ClinicState): string {
+  const { at, timeZone, clinic, branches, staff, resources, installations, changes, isComplete, problems } = state;
+  const names = new Map(branches.map(({ id, name }) => [id, name]));
+  const inBranches = (ids: readonly string[] | null) =>
+    ids && ids.length > 0 ? `in ${ids.map((id) => names.get(id) ?? id).join(", ")}` : "in all branches";
+  const list = (title: string, items: readonly string[]) =>
+    items.length === 0 ? [`${title}: none`] : [`${title}:`, ...items.map((item) => `  ${item}`)];
+  const subscription = clinic?.subscription;
+  const title = clinic
+    ? `${clinic.registration.name}, ${clinic.status}, ${subscription ? `plan ${subscription.plan} (${subscription.status})` : "no subscription"}`
+    : "The clinic was not yet registered.";
+  const lines = [
+    `${at} (time zone of the clinic: ${timeZone})`,
+    title,
+    ...list(
+      "Branches",
+      branches.map(({ id, name, city }) => `${name}${city === null ? "" : `, ${city}`} (${id})`),
+    ),
+    ...list(
+      "Staff with access",
+      staff.map(({ userId, name, role, permissions, branchIds }) => {
+        const rights = permissions.join(", ") || "no permission";
+        return `${name ?? userId}, ${role}: ${rights}, ${inBranches(branchIds)}`;
+      }),
+    ),
+    ...list(
+      "Resources",
+      resources.map(
+        ({ name, type, branchId, capacity }) => `${name}, ${type}, ${inBranches([branchId])}, capacity ${capacity}`,
+      ),
+    ),
+    ...list(
+      "Installations",
+      installations.map(({ applicationId, name, scopes, branchIds, animalAccess }) => {
+        return `${name ?? applicationId}: ${scopes.join(", ")}, ${animalAccess} animals, ${inBranches(branchIds)}`;
+      }),
+    ),
+    ...list(
+      isComplete ? "Changes since" : `The first ${changes.length} changes since`,
+      changes.map((change) => `${change.at}  ${change.text} (${formatActor(change)})`),
+    ),
+    ...problems.map((problem) => `Not included: ${problem}`),
+  ];
+  return lines.map(escapeControlCharacters).join("\n");
 }
 
 function formatState({ stream, last: lastEvent, state }: StreamState): string {

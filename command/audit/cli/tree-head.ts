@@ -1,4 +1,4 @@
-import { InputError, RefusedError } from "../../../shared/command-line/failure.ts";
+import { RefusedError } from "../../../shared/command-line/failure.ts";
 import { formatCommandLine } from "../../../shared/command-line/format-command-line.ts";
 import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { requireOperator } from "../../../shared/command-line/operator.ts";
@@ -6,10 +6,10 @@ import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
 import { createAuditSigner } from "../export/signing.ts";
-import { type PublishOptions, publishTreeHead } from "../tree/publish-tree-head.ts";
-import { TileError } from "../tree/tiled-tree.ts";
-import { formatDocument, type SignedTreeHead } from "../tree/tree-head.ts";
-import { writeTiles } from "../tree/write-tiles.ts";
+import { AuditIndex } from "../index/audit-index.ts";
+import { publishTreeHead } from "../tree/publish-tree-head.ts";
+import { formatDocument } from "../tree/tree-head.ts";
+import { verifyIndex } from "../tree/verify-index.ts";
 import { requireNewFile, writeAtomically } from "./output-file.ts";
 import { createProgressReporter } from "./scan-progress.ts";
 
@@ -26,19 +26,15 @@ interface TreeHeadOptions {
  * @throws {RefusedError} if the log has no events
  */
 export async function showTreeHead({ actor, newTree, out }: TreeHeadOptions, terminal: Terminal): Promise<void> {
-  const config = readConfig(["AUDIT_SIGNING_KEYS", "AUDIT_TILES_DIR"], terminal.env);
-  const signer = await createAuditSigner(config);
+  const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], terminal.env));
   if (out !== undefined) requireNewFile(out);
   const operator = requireOperator(terminal.env, actor);
   const onProgress = createProgressReporter(terminal);
-  const head = await withEventLog(terminal.env, async (log, client) => {
+  const { head } = await withEventLog(terminal.env, (log, client, _, openPool) => {
     const { signal } = new AbortController();
     const context = createOperatorContext(operator, Date.now());
-    const options = { log, client, signer, context, signal, onProgress };
-    const lastHead = await publishAll({ ...options, isNewTree: newTree });
-    const directory = config.AUDIT_TILES_DIR;
-    if (directory !== undefined) await writeTiles({ ...options, directory }).catch(toDirectoryError);
-    return lastHead;
+    const indexOptions = { pool: openPool(), index: new AuditIndex(openPool), signal, onProgress };
+    return publishTreeHead({ log, client, signer, context, ...indexOptions, isNewTree: newTree });
   });
   if (!head) throw new RefusedError("the event log contains no events, so there is no tree head");
   if (out === undefined) return terminal.writeOutput(formatDocument(head).trimEnd());
@@ -50,12 +46,27 @@ export async function showTreeHead({ actor, newTree, out }: TreeHeadOptions, ter
   );
 }
 
-function toDirectoryError(error: NodeJS.ErrnoException): never {
-  if (!error.path && !(error instanceof TileError)) throw error;
-  throw new InputError(`the tree head is published, but AUDIT_TILES_DIR cannot be written: ${error.message}`);
+/** Empties the index, so that the audit service fills it again. The next tree head requires the same tree as before. */
+export async function rebuildIndex(_options: object, terminal: Terminal): Promise<void> {
+  await withEventLog(terminal.env, (_log, _client, _dataKeys, openPool) =>
+    openPool().query("CALL audit.reset_index()"),
+  );
+  await terminal.writeOutput("the audit index is empty; the audit service fills it again from the start of the log");
 }
 
-async function publishAll(options: PublishOptions): Promise<SignedTreeHead | undefined> {
-  const { head, isComplete } = await publishTreeHead(options);
-  return isComplete ? head : publishAll({ ...options, isNewTree: false });
+/**
+ * Compares the whole index with the log and the published tree heads, and prints what was compared.
+ *
+ * @throws {IndexDamagedError} at the first difference
+ */
+export async function showVerification(_options: object, terminal: Terminal): Promise<void> {
+  const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], terminal.env));
+  const onProgress = createProgressReporter(terminal);
+  const verified = await withEventLog(terminal.env, (_log, client, _dataKeys, openPool) => {
+    const { signal } = new AbortController();
+    return verifyIndex({ client, signer, pool: openPool(), index: new AuditIndex(openPool), signal, onProgress });
+  });
+  await terminal.writeOutput(
+    `the index equals the log up to position ${verified?.position}, with ${formatCount(verified?.leafCount ?? 0, "event")} in the tree`,
+  );
 }

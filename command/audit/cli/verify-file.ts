@@ -6,15 +6,10 @@ import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
 import { parseJson } from "../export/json.ts";
 import type { Manifest } from "../export/manifest.ts";
-import { type GetTrustedKey, isThumbprint, readTrustedKeys } from "../export/signing.ts";
-import { verifyExport } from "../export/verify-export.ts";
+import { isThumbprint, readThumbprints, splitLines, type Thumbprints, verifyExport } from "../export/verify-export.ts";
 import { type VerifiedProof, verifyProof } from "../tree/proof.ts";
 import { type SignedTreeHead, type TreeHead, verifyTreeHead } from "../tree/tree-head.ts";
 import { type CommandOptions, readQuery } from "./audited-query.ts";
-
-const MAX_LINE_BYTES = 16 * 1024 * 1024;
-
-const LINE_FEED = 0x0a;
 
 const expectedExportSchema = z.object({
   clinic: uuid.optional(),
@@ -38,45 +33,31 @@ export async function verifyFile(
   { file, key, json, ...options }: CommandOptions & { file: string; key: string },
   terminal: Terminal,
 ): Promise<void> {
-  const getTrustedKey = await loadTrustedKeys(key);
-  const verdict = await verifyExport(readLines(file), getTrustedKey, readQuery(expectedExportSchema, options));
+  const trustedKeys = await loadTrustedKeys(key);
+  const verdict = await verifyExport(readLines(file), trustedKeys, readQuery(expectedExportSchema, options));
   if (json) await terminal.writeOutput(JSON.stringify(verdict));
   if (!verdict.ok) throw new RefusedError(`${file} is not verified: line ${verdict.line}: ${verdict.problem}`);
   if (!json) await terminal.writeOutput(formatManifest(file, verdict.manifest));
 }
 
-async function loadTrustedKeys(key: string): Promise<GetTrustedKey> {
+async function loadTrustedKeys(key: string): Promise<Thumbprints> {
   // A thumbprint is never read as a file name: an attacker could provide a file with that name and another key.
   const keyText = isThumbprint(key.trim()) || !fs.existsSync(key) ? key : fs.readFileSync(key, "utf8");
-  const getTrustedKey = await readTrustedKeys(keyText);
-  if (!getTrustedKey) throw new InputError("--key must be a thumbprint or a file with a public key or key set");
-  return getTrustedKey;
+  const trustedKeys = await readThumbprints(keyText);
+  if (!trustedKeys) throw new InputError("--key must be a thumbprint or a file with a public key or key set");
+  return trustedKeys;
 }
 
-async function* readLines(file: string): AsyncGenerator<Uint8Array, void> {
-  let line: Buffer[] = [];
-  let lineBytes = 0;
-  const append = (bytes: Buffer) => {
-    line.push(bytes);
-    lineBytes += bytes.length;
-    if (lineBytes > MAX_LINE_BYTES) throw new InputError(`${file} is not an export: a line is too long`);
-  };
+/** Reads the lines of a file, with their line feeds. */
+export async function* readLines(file: string): AsyncGenerator<Uint8Array, void> {
   try {
-    for await (const chunk of fs.createReadStream(file) as AsyncIterable<Buffer>) {
-      let start = 0;
-      for (let end = chunk.indexOf(LINE_FEED); end >= 0; end = chunk.indexOf(LINE_FEED, start)) {
-        append(chunk.subarray(start, end + 1));
-        yield Buffer.concat(line);
-        [line, lineBytes, start] = [[], 0, end + 1];
-      }
-      append(chunk.subarray(start));
-    }
+    yield* splitLines(fs.createReadStream(file));
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
+    if (error instanceof RangeError) throw new InputError(`${file} is not an export: ${message}`);
     if (code !== undefined) throw new InputError(`${file} cannot be read: ${message}`);
     throw error;
   }
-  if (lineBytes > 0) yield Buffer.concat(line);
 }
 
 function formatManifest(file: string, { clinicId, stored, count, first, last, made }: Manifest): string {
@@ -100,10 +81,10 @@ export async function verifyProofFile(
   { file, key, head: headFiles, json }: { file: string; key: string; head: string[]; json: boolean },
   terminal: Terminal,
 ): Promise<void> {
-  const getTrustedKey = await loadTrustedKeys(key);
+  const trustedKeys = await loadTrustedKeys(key);
   const expectedHeads: TreeHead[] = [];
-  for (const headFile of headFiles) expectedHeads.push((await readTreeHeadFile(headFile, getTrustedKey)).treeHead);
-  const verdict = await verifyProof(readInputFile(file), getTrustedKey, expectedHeads);
+  for (const headFile of headFiles) expectedHeads.push((await readTreeHeadFile(headFile, trustedKeys)).treeHead);
+  const verdict = await verifyProof(readInputFile(file), trustedKeys, expectedHeads);
   if (json) await terminal.writeOutput(JSON.stringify(verdict));
   if (!verdict.ok) throw new RefusedError(`${file} is not verified: ${verdict.problem}`);
   if (!json) await terminal.writeOutput(`${file} is verified: ${describeProof(verdict)}`);
@@ -143,8 +124,8 @@ function readInputFile(file: string): Buffer {
  *
  * @throws {InputError} if the file does not contain a tree head that was signed with a trusted key
  */
-export async function readTreeHeadFile(file: string, getTrustedKey: GetTrustedKey): Promise<SignedTreeHead> {
-  const result = await verifyTreeHead(parseJson(readInputFile(file).toString("utf8")), getTrustedKey);
+export async function readTreeHeadFile(file: string, trustedKeys: Thumbprints): Promise<SignedTreeHead> {
+  const result = await verifyTreeHead(parseJson(readInputFile(file).toString("utf8")), trustedKeys);
   if ("fault" in result) throw new InputError(`${file} is not a verified tree head: ${result.problem}`);
   return result;
 }

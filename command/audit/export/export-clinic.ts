@@ -2,12 +2,14 @@ import { z } from "zod";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { createVisibilityFilter } from "../access/visibility.ts";
-import type { AuditEvent } from "../log/audit-event.ts";
-import { type ScanOptions, scanLog } from "../log/scan.ts";
+import { toPurposeKey } from "../index/index-keys.ts";
+import { MISSING_IN_LOG, readIndexedEvents } from "../index/read-rows.ts";
+import { type AuditEvent, toLogEvent } from "../log/audit-event.ts";
+import { isOfLog, type ScanOptions, scanLog } from "../log/scan.ts";
 import type { ReadOptions } from "../queries/audit-query.ts";
 import { EMPTY_RANGE_ISSUE, isRangeNotEmpty } from "../queries/query-fields.ts";
-import { ChainSummary, computeNextLink } from "./chain.ts";
 import { toCanonicalJson } from "./json.ts";
+import { LineTree } from "./line-tree.ts";
 import { EXPORT_FORMAT, type Manifest } from "./manifest.ts";
 import { type AuditSigner, SIGNATURE_TYPES } from "./signing.ts";
 
@@ -31,34 +33,85 @@ export function findFutureParameter(query: ExportQuery, now: number): "from" | "
   return (["from", "to"] as const).find((limit) => Date.parse(query[limit] ?? "") > now);
 }
 
-interface ExportOptions extends Pick<ReadOptions, "client" | "signal" | "onProgress"> {
+interface ExportOptions extends Pick<ReadOptions, "client" | "index" | "signal"> {
   signer: AuditSigner;
   exportedBy: Manifest["made"]["by"];
   accessId: string;
   now: string;
+  /** If true, the whole log is read, and the index is not needed. */
+  readsLog?: boolean;
+  onProgress?: ScanOptions["onProgress"];
+}
+
+/** The log lacks events of the export. The message names the first ones. */
+export class MissingEventsError extends Error {
+  override readonly name = "MissingEventsError";
 }
 
 /**
  * Exports a clinic's events in a time range, one per line, followed by a line with the signed manifest. Events that are
  * appended after the start of the export are not included. A second export of the same range has the same event lines.
+ * The lines throw {@link LogUnavailableError} or {@link MissingEventsError}; the manifest is then missing.
  *
- * @throws {LogUnavailableError} possibly after some lines; the manifest is then missing
+ * @throws {DifferentLogError}
+ * @throws {IndexBehindError}
+ * @throws {LogUnavailableError}
  */
 export async function exportClinic(query: ExportQuery, options: ExportOptions): Promise<AsyncGenerator<string, void>> {
-  const { client, signal, onProgress, signer, exportedBy, accessId, now } = options;
-  const endPosition = await readLogEnd(client);
-  return generateExportLines(readAuditEvents({ client, prefixes: undefined, endPosition, signal, onProgress }), {
+  const { client, index, signal, signer, exportedBy, accessId, now, readsLog = false } = options;
+  const endPosition = readsLog ? await readLogEnd(client) : await index.awaitLogEnd(client);
+  const stored = { from: query.from ?? null, to: query.to ?? now };
+  const events = readsLog
+    ? readWholeLog(options, endPosition)
+    : readClinicEvents(query.clinic, stored, options, endPosition);
+  return generateExportLines(events, {
     clinicId: query.clinic,
-    stored: { from: query.from ?? null, to: query.to ?? now },
+    stored,
     made: { at: now, by: exportedBy, accessId, logEnd: String(endPosition) },
     signer,
     signal,
   });
 }
 
-async function* readAuditEvents(options: ScanOptions): AsyncGenerator<AuditEvent, void> {
-  for await (const { auditEvent } of scanLog(options)) yield auditEvent;
+async function* readWholeLog(
+  { client, signal, onProgress }: ExportOptions,
+  endPosition: bigint,
+): AsyncGenerator<AuditEvent, void> {
+  for await (const { event, position } of scanLog({ client, after: undefined, endPosition, signal, onProgress }))
+    if (!isOfLog(event)) yield toLogEvent(event, position).auditEvent;
 }
+
+/** @throws {MissingEventsError} after all other events */
+async function* readClinicEvents(
+  clinicId: string,
+  { from, to }: Manifest["stored"],
+  options: ExportOptions,
+  endPosition: bigint,
+): AsyncGenerator<AuditEvent, void> {
+  const keys = [{ key: toPurposeKey("clinic", clinicId), isCertain: true }];
+  const query = {
+    keys,
+    from: from ?? undefined,
+    to,
+    by: "stored",
+    before: endPosition + 1n,
+    clinicIds: [clinicId],
+  } as const;
+  const missing: string[] = [];
+  for await (const { auditEvent } of readIndexedEvents(options, query)) {
+    if (options.signal.aborted) return;
+    if (auditEvent.problem === MISSING_IN_LOG) missing.push(`revision ${auditEvent.revision} of ${auditEvent.stream}`);
+    else yield auditEvent;
+  }
+  if (missing.length > 0) {
+    const rest = missing.length > MAX_NAMED_EVENTS ? ` and ${missing.length - MAX_NAMED_EVENTS} more` : "";
+    throw new MissingEventsError(
+      `The log lacks ${missing.slice(0, MAX_NAMED_EVENTS).join(", ")}${rest}. Their streams were deleted.`,
+    );
+  }
+}
+
+const MAX_NAMED_EVENTS = 10;
 
 interface ExportLinesOptions extends Pick<Manifest, "clinicId" | "stored" | "made"> {
   signer: Pick<AuditSigner, "sign">;
@@ -76,20 +129,20 @@ export async function* generateExportLines(
   events: AsyncIterable<AuditEvent>,
   { clinicId, stored, made, signer, signal }: ExportLinesOptions,
 ): AsyncGenerator<string, void> {
-  const summary = new ChainSummary();
+  const tree = new LineTree();
   // An export omits events that name several clinics.
   const belongsOnlyToClinic = createVisibilityFilter([clinicId]);
   for await (const event of events) {
     if (!belongsOnlyToClinic(event) || !isStoredWithin(stored, event)) continue;
     const canonicalEvent = toCanonicalJson(event);
-    const link = computeNextLink(summary.link, canonicalEvent);
-    summary.add(event, link);
-    // In canonical JSON, `chain` comes before `event`.
-    yield `{"chain":"${link}","event":${canonicalEvent}}\n`;
+    tree.add(event, canonicalEvent);
+    yield `${canonicalEvent}\n`;
   }
   if (signal.aborted) return;
-  const { count, first, last, link } = summary;
-  const contents = { count, first, last, chain: link, marks: summary.marks.getMarks() };
+  const { count, first, last } = tree;
+  const { lines, roots } = tree.getBlocks();
+  const blocks = { lines, roots: roots.map((root) => root.toString("hex")) };
+  const contents = { count, first, last, root: tree.computeRoot().toString("hex"), blocks };
   const manifest: Manifest = { format: EXPORT_FORMAT, clinicId, stored, ...contents, made };
   const signature = await signer.sign(toCanonicalJson(manifest), SIGNATURE_TYPES.export);
   yield `${toCanonicalJson({ manifest, signature })}\n`;

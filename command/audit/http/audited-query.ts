@@ -13,14 +13,20 @@ export type AuditHandler = (ctx: AuditContext) => Promise<void>;
 /**
  * Validates the parameters of a request, which are in the query or in a JSON body.
  *
+ * @param problems problems of other parameters
  * @throws {ApiError} 400 `invalid_query`, with details that name the invalid parameters
  */
-export function readQuery<Schema extends z.ZodType>(query: unknown, schema: Schema): z.output<Schema> {
+export function readQuery<Schema extends z.ZodType>(
+  query: unknown,
+  schema: Schema,
+  problems: readonly { path: string; message: string }[] = [],
+): z.output<Schema> {
   const repeatedNames = Object.entries(query ?? {}).flatMap(([name, value]) => (Array.isArray(value) ? [name] : []));
   const parseResult = schema.safeParse(query);
-  if (parseResult.success && repeatedNames.length === 0) return parseResult.data;
+  if (parseResult.success && repeatedNames.length === 0 && problems.length === 0) return parseResult.data;
   const issues = parseResult.error?.issues ?? [];
   const details = [
+    ...problems,
     ...repeatedNames.map((path) => ({ path, message: "must be given once" })),
     ...issues.map((issue) => ({ path: issue.path.join(".") || "query", message: describeIssue(issue) })),
   ];

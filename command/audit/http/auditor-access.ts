@@ -1,18 +1,22 @@
 import type Koa from "koa";
 import { LRUCache } from "lru-cache";
-import type { Auditor } from "../../../shared/domain/audit/auditor.ts";
+import { type Auditor, auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import type { RequestState } from "../../../shared/http/app.ts";
 import { toCallerAddress } from "../../../shared/http/request.ts";
-import { createRateLimitError } from "../../../shared/rate-limit/middleware.ts";
+import { ConcurrencyLimiter, createRateLimitError } from "../../../shared/rate-limit/middleware.ts";
 import { type Window, Windows } from "../../../shared/rate-limit/windows.ts";
-import { authenticate, readAuthorization } from "../access/authenticate.ts";
+import { loadAggregate } from "../../handling/handle.ts";
+import { AUDITOR_PREFIX } from "../../operations/auditor-operations.ts";
+import { type Credential, readAuthorization, requireActive } from "../../operations/credentials.ts";
 import { createVisibilityFilter, type IsVisible } from "../access/visibility.ts";
 
 export interface AuditorState extends RequestState {
   auditor: Auditor;
   isVisible: IsVisible;
+  /** Checks the credential again, during a long response. @throws as {@link authenticate} */
+  authenticateAgain(): Promise<void>;
 }
 
 const MINUTE_MS = 60_000;
@@ -25,21 +29,30 @@ const MAX_REQUESTS_PER_MINUTE = 240;
  */
 const MAX_INVALID_CREDENTIALS_PER_MINUTE = 300;
 
+/** Maximum number of concurrent requests of an auditor in this process. */
+const MAX_CONCURRENT_REQUESTS = 8;
+
 /** Maximum memory for remembered credentials: about 2,000. */
 const MAX_CACHE_BYTES = 1024 * 1024;
 
 const CREDENTIAL_BYTES = 500;
 
 /**
- * Creates the middleware that requires an auditor's credential, and a request rate below the limit. Each process counts
- * requests separately.
+ * Creates the middleware that requires an auditor's credential, and a rate and number of requests below the limits. Each
+ * process counts requests separately.
  */
-export function requireAuditor(log: EventLog): Koa.Middleware<AuditorState> {
+export function requireAuditor(log: EventLog, clock: () => number = Date.now): Koa.Middleware<AuditorState> {
   const windows = new Windows();
   const authenticateRequest = createAuthenticator(log, windows);
+  const limiter = new ConcurrencyLimiter("auditor-concurrency", MAX_CONCURRENT_REQUESTS);
   return async (ctx, next) => {
     const auditor = await authenticateRequest(ctx);
+    const credential = readAuthorization(AUDITOR_PREFIX, ctx.get("Authorization"));
+    ctx.state.authenticateAgain = async () => void (await authenticate(log, credential, clock()));
     countRequest(windows, auditor.id, MAX_REQUESTS_PER_MINUTE);
+    limiter.enter(ctx, auditor.id);
+    // A response ends when the client has read it, or is disconnected.
+    ctx.res.once("close", () => limiter.leave(auditor.id));
     ctx.state.auditor = auditor;
     ctx.state.isVisible = createVisibilityFilter(auditor.clinicIds);
     await next();
@@ -49,8 +62,8 @@ export function requireAuditor(log: EventLog): Koa.Middleware<AuditorState> {
 /**
  * Creates a function that authenticates requests and throws the errors of {@link authenticate}. If an address has sent
  * too many invalid credentials, or an auditor too many requests, the function throws {@link ApiError} 429 without
- * reading the event log. It remembers valid credentials, so that a flood of invalid credentials from the same address
- * does not block them.
+ * reading the event log. The function remembers valid credentials, so that a flood of invalid credentials from the same
+ * address does not block them.
  */
 function createAuthenticator(
   log: EventLog,
@@ -63,8 +76,8 @@ function createAuthenticator(
   return async (ctx) => {
     const callerAddress = toCallerAddress(ctx.ip);
     try {
-      const credential = readAuthorization(ctx.get("Authorization"));
-      const { auditorId, secretHash } = credential;
+      const credential = readAuthorization(AUDITOR_PREFIX, ctx.get("Authorization"));
+      const { ownerId: auditorId, secretHash } = credential;
       if (auditorIds.get(secretHash) === auditorId) requireRest(windows, auditorId, MAX_REQUESTS_PER_MINUTE);
       else requireRest(windows, callerAddress, MAX_INVALID_CREDENTIALS_PER_MINUTE);
       const auditor = await authenticate(log, credential, ctx.state.now).catch((error: unknown) => {
@@ -79,6 +92,19 @@ function createAuthenticator(
       throw error;
     }
   };
+}
+
+/**
+ * Returns the auditor with the credential. Each request reads the event log, so a revocation takes effect with the next
+ * request.
+ *
+ * @param now milliseconds since 1970
+ * @throws {ApiError} 401 `invalid_token`
+ * @throws {LogUnavailableError} if the event log cannot be read
+ */
+export async function authenticate(log: EventLog, credential: Credential, now: number): Promise<Auditor> {
+  const { state } = await loadAggregate(log, auditorAggregate, credential.ownerId);
+  return requireActive(credential, state, now);
 }
 
 /** @throws {ApiError} 429 if all requests of the current window are used */

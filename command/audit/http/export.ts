@@ -8,12 +8,12 @@ import { exportClinic, exportQuerySchema, findFutureParameter } from "../export/
 import type { AuditSigner } from "../export/signing.ts";
 import { readFirstEvent } from "../log/read-stream.ts";
 import { type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
-import type { AuditDependencies } from "./queries.ts";
-import { streamWithSlot } from "./scan-slots.ts";
+import { type AuditDependencies, throwApiError } from "./queries.ts";
+import { streamLines } from "./stream-lines.ts";
 
 /** GET /audit/v1/export: a clinic's events in a time range, followed by the signed manifest. */
 export function streamExport(dependencies: AuditDependencies & { signer: AuditSigner }): AuditHandler {
-  const { log, client, takeSlot, signer } = dependencies;
+  const { log, client, index, signer } = dependencies;
   return async (ctx) => {
     const query = readQuery(ctx.query, exportQuerySchema);
     const { auditor, now } = ctx.state;
@@ -22,15 +22,12 @@ export function streamExport(dependencies: AuditDependencies & { signer: AuditSi
       const details = [{ path: futureParameter, message: "must not be in the future" }];
       throw new ApiError(400, "invalid_query", { details });
     }
-    await streamWithSlot(ctx, takeSlot, async (signal) => {
-      const accessId = await recordRequestAccess(log, ctx, "export");
-      await requirePermittedClinic(client, auditor, query.clinic);
-      const exportedBy = { type: "auditor", id: auditor.id };
-      const exportContext = { exportedBy, accessId, now: toInstant(now) };
-      const lines = await exportClinic(query, { client, signal, signer, ...exportContext });
-      ctx.attachment(`audit-${query.clinic}.ndjson`);
-      return { lines };
-    });
+    const accessId = await recordRequestAccess(log, ctx, "export");
+    await requirePermittedClinic(client, auditor, query.clinic);
+    const exportedBy = { type: "auditor", id: auditor.id };
+    const exportContext = { client, index, signer, exportedBy, accessId, now: toInstant(now) };
+    await streamLines(ctx, (signal) => exportClinic(query, { ...exportContext, signal }).catch(throwApiError));
+    ctx.attachment(`audit-${query.clinic}.ndjson`);
   };
 }
 

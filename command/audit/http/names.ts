@@ -2,12 +2,13 @@ import type Koa from "koa";
 import type pg from "pg";
 import { z } from "zod";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { findNames, namesQuerySchema } from "../names/find-names.ts";
+import { type AuditEvent, revealAuditEvent } from "../log/audit-event.ts";
+import { readStreamEvents } from "../log/read-stream.ts";
 import { appointmentsQuerySchema, listAppointments } from "../names/list-appointments.ts";
 import { listClinics } from "../names/list-clinics.ts";
 import { searchNames, searchQuerySchema } from "../names/search-names.ts";
 import { type AuditContext, type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
-import type { TakeSlot } from "./scan-slots.ts";
+import { type AuditDependencies, recordNamedAccess } from "./queries.ts";
 
 /** Placeholder for a searched name, because the event log must not contain it. */
 const WITHHELD_TEXT = "(withheld)";
@@ -31,16 +32,11 @@ export function sendClinics({ log, pool }: NameDependencies): AuditHandler {
  * POST /audit/v1/search: customers, animals and staff members by name. The name is in the body, because proxies log
  * URLs. The recorded access contains the ids of the results instead of the name.
  */
-export function sendSearchResults({
-  log,
-  pool,
-  takeStateSlot,
-}: NameDependencies & { takeStateSlot: TakeSlot }): AuditHandler {
+export function sendSearchResults({ log, pool }: NameDependencies): AuditHandler {
   return async (ctx) => {
     const { auditor } = ctx.state;
     const query = readQuery(getBody(ctx), searchQuerySchema);
-    const releaseSlot = takeStateSlot(auditor);
-    const { results, isComplete } = await searchNames(pool, query, auditor.clinicIds).finally(releaseSlot);
+    const { results, isComplete } = await searchNames(pool, query, auditor.clinicIds);
     const found = new Set(results.flatMap(({ id, customer }) => (customer ? [id, customer.id] : [id])));
     const clinicIds = new Set(results.map(({ clinicId }) => clinicId));
     const recordedQuery = { ...query, name: WITHHELD_TEXT };
@@ -49,30 +45,40 @@ export function sendSearchResults({
   };
 }
 
-/** GET /audit/v1/appointments: the appointments of a clinic on one day. */
-export function sendAppointments({ log, pool }: NameDependencies): AuditHandler {
+/**
+ * GET /audit/v1/appointments: the appointments of a clinic on one day, and the events that scheduled the moved ones.
+ */
+export function sendAppointments(dependencies: AuditDependencies): AuditHandler {
   return async (ctx) => {
+    const { clinicIds } = ctx.state.auditor;
     const query = readQuery(ctx.query, appointmentsQuerySchema);
-    const { appointments, isComplete } = await listAppointments(pool, query, ctx.state.auditor.clinicIds);
-    const found = appointments.flatMap(({ id, animal, customer }) =>
-      [id, animal?.id, customer?.id].filter((foundId) => foundId !== undefined),
-    );
-    await recordRequestAccess(log, ctx, "appointments", { ...ctx.query }, { found: [...new Set(found)] });
-    ctx.body = { ok: true, appointments, isComplete };
+    const { appointments, isComplete } = await listAppointments(dependencies.pool, query, clinicIds);
+    const ids = appointments.flatMap(({ id, animal, customer }) => [id, animal?.id ?? [], customer?.id ?? []].flat());
+    const movedIds = new Set(appointments.flatMap(({ id, isMoved }) => (isMoved ? id : [])));
+    const events: AuditEvent[] = [];
+    for (const id of [...movedIds].slice(0, MAX_MOVED_APPOINTMENTS))
+      events.push(...(await readSchedulings(`appointment-${id}`, ctx, dependencies)));
+    const found = { found: [...new Set(ids)], clinicIds: [] };
+    const names = await recordNamedAccess(dependencies, ctx, "appointments", { ...ctx.query }, events, found);
+    ctx.body = { ok: true, appointments, isComplete, events, names };
   };
 }
 
-/** GET /audit/v1/names: the names of records. */
-export function sendNames({ log, pool }: NameDependencies): AuditHandler {
-  return async (ctx) => {
-    const { ids } = readQuery(ctx.query, namesQuerySchema);
-    const names = await findNames(pool, ids, ctx.state.auditor.clinicIds);
-    const found = [...new Set(names.map(({ id }) => id))];
-    const clinicIds = new Set(names.flatMap(({ clinicId }) => (clinicId === null ? [] : [clinicId])));
-    // The ids of the query are not recorded, because they can be ids of records outside the auditor's scope.
-    await recordRequestAccess(log, ctx, "names", {}, { found, clinicIds: [...clinicIds] });
-    ctx.body = { ok: true, names };
-  };
+/** Maximum number of moved appointments whose events are read. */
+const MAX_MOVED_APPOINTMENTS = 20;
+
+const SCHEDULING_TYPES = ["AppointmentRequested", "AppointmentImported", "AppointmentRescheduled"];
+
+async function readSchedulings(
+  stream: string,
+  { state: { isVisible } }: AuditContext,
+  { client, dataKeys }: AuditDependencies,
+): Promise<AuditEvent[]> {
+  const events: AuditEvent[] = [];
+  for await (const { auditEvent } of readStreamEvents(client, stream))
+    if (SCHEDULING_TYPES.includes(auditEvent.type) && isVisible(auditEvent))
+      events.push(await revealAuditEvent(auditEvent, dataKeys));
+  return events;
 }
 
 function getBody(ctx: AuditContext): unknown {

@@ -1,41 +1,52 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
-import { z } from "zod";
+import type pg from "pg";
+import type { z } from "zod";
+import type { AuditAction } from "../../../shared/domain/events/audit.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
-import type { ScanProgress } from "../log/scan.ts";
+import { DifferentLogError, IndexBehindError } from "../index/audit-index.ts";
+import type { IndexedLog } from "../index/read-rows.ts";
+import { findNames, type RecordName } from "../names/find-names.ts";
 import { type AuditQuery, type ItemStream, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
 import { UnreadableStreamError } from "../state/replay.ts";
 import { type AuditContext, type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
-import { streamWithSlot, type TakeSlot } from "./scan-slots.ts";
+import { streamLines } from "./stream-lines.ts";
 
-export interface AuditDependencies {
+export interface AuditDependencies extends IndexedLog {
   log: EventLog;
-  client: EventStoreDBClient;
   dataKeys: DataKeys;
-  takeSlot: TakeSlot;
-  /** Limits queries that return one JSON object, so that scans do not delay them. */
-  takeStateSlot: TakeSlot;
+  pool: pg.Pool;
 }
+
+/** Reads the parameters of a query. With `names=true`, the response also contains the names of the records in it. */
+function readNamedQuery<Schema extends z.ZodType>({ query: { names, ...parameters } }: AuditContext, schema: Schema) {
+  const problems = names === undefined || names === "true" ? [] : [{ path: "names", message: "must be `true`" }];
+  return { hasNames: names !== undefined, parameters, query: readQuery(parameters, schema, problems) };
+}
+
+/** Maximum number of items in a list with names. */
+const MAX_NAMED_ITEMS = 500;
 
 /**
  * Serves a query as JSON lines, one item per line. The last line is `{"end": …}`. A response without this line is
- * incomplete.
+ * incomplete. A list with names is read before its access is recorded, with the ids of the records that it names.
  */
 export function streamQuery<Schema extends z.ZodType>(
-  { action, schema, isScan, run }: AuditQuery<Schema, ItemStream<unknown>>,
+  { action, schema, run }: AuditQuery<Schema, ItemStream<unknown>>,
   dependencies: AuditDependencies,
 ): AuditHandler {
   return async (ctx) => {
-    const { progress, ...recordedQuery } = isScan ? ctx.query : { progress: undefined, ...ctx.query };
-    const query = readQuery(recordedQuery, schema);
-    const progressLines = createProgressLines(readQuery({ progress }, progressQuerySchema).progress);
-    await streamWithSlot(ctx, dependencies.takeSlot, async (signal) => {
-      await recordRequestAccess(dependencies.log, ctx, action, recordedQuery);
-      const options = toReadOptions(ctx, dependencies, { signal, onProgress: progressLines.onProgress });
-      const items = await run(query, options).catch(throwApiError);
-      return { lines: toLines(items), getProgressLine: progressLines.getProgressLine };
-    });
+    const { hasNames, parameters, query } = readNamedQuery(ctx, schema);
+    const start = async (signal: AbortSignal) => run(query, toReadOptions(ctx, dependencies, signal));
+    if (!hasNames) {
+      await recordRequestAccess(dependencies.log, ctx, action);
+      return streamLines(ctx, async (signal) => toLines(await start(signal))).catch(throwApiError);
+    }
+    const { items, end } = await start(new AbortController().signal).then(readPage).catch(throwApiError);
+    const foundNames = await recordNamedAccess(dependencies, ctx, action, parameters, items);
+    const lastLine = { end: { count: items.length, ...end, names: foundNames } };
+    ctx.type = "application/x-ndjson";
+    ctx.body = [...items, lastLine].map((line) => `${JSON.stringify(line)}\n`).join("");
   };
 }
 
@@ -44,25 +55,58 @@ export function sendQueryResult<Schema extends z.ZodType>(
   dependencies: AuditDependencies,
 ): AuditHandler {
   return async (ctx) => {
-    const query = readQuery(ctx.query, schema);
-    const releaseSlot = dependencies.takeStateSlot(ctx.state.auditor);
-    try {
-      await recordRequestAccess(dependencies.log, ctx, action);
-      const options = toReadOptions(ctx, dependencies, { signal: new AbortController().signal });
-      ctx.body = { ok: true, ...(await run(query, options).catch(throwApiError)) };
-    } finally {
-      releaseSlot();
-    }
+    const { hasNames, parameters, query } = readNamedQuery(ctx, schema);
+    const options = toReadOptions(ctx, dependencies, new AbortController().signal);
+    if (!hasNames) await recordRequestAccess(dependencies.log, ctx, action);
+    const result = await run(query, options).catch(throwApiError);
+    ctx.body = { ok: true, ...result };
+    if (!hasNames) return;
+    ctx.body = { ok: true, ...result, names: await recordNamedAccess(dependencies, ctx, action, parameters, result) };
   };
+}
+
+/**
+ * Finds the names of the records in a response, and records the access with the ids of these records.
+ *
+ * @param found other ids and clinics to record
+ * @returns the names; null if the read models are unavailable
+ */
+export async function recordNamedAccess(
+  { log, pool }: Pick<AuditDependencies, "log" | "pool">,
+  ctx: AuditContext,
+  action: AuditAction,
+  parameters: Record<string, unknown>,
+  response: unknown,
+  found: { found: string[]; clinicIds: string[] } = { found: [], clinicIds: [] },
+): Promise<RecordName[] | null> {
+  const names = await findNames(pool, response, ctx.state.auditor.clinicIds);
+  const ids = new Set([...found.found, ...(names ?? []).map(({ id }) => id)]);
+  const clinicIds = new Set([...found.clinicIds, ...(names ?? []).flatMap(({ clinicId }) => clinicId ?? [])]);
+  await recordRequestAccess(log, ctx, action, parameters, { found: [...ids], clinicIds: [...clinicIds] });
+  return names;
+}
+
+/** Reads the first items of a list. If there are more, `next` is the position of the last one. */
+async function readPage(stream: ItemStream<unknown>): Promise<{ items: unknown[]; end: object }> {
+  const items: unknown[] = [];
+  for (;;) {
+    const { done, value } = await stream.next();
+    if (done) return { items, end: value };
+    if (items.length === MAX_NAMED_ITEMS) {
+      await stream.return({});
+      return { items, end: { next: (items.at(-1) as { position?: string }).position ?? null } };
+    }
+    items.push(value);
+  }
 }
 
 function toReadOptions(
   ctx: AuditContext,
-  { client, dataKeys }: AuditDependencies,
-  scanOptions: Pick<ReadOptions, "signal" | "onProgress">,
+  { client, index, dataKeys }: AuditDependencies,
+  signal: AbortSignal,
 ): ReadOptions {
   const { isVisible, auditor } = ctx.state;
-  return { client, dataKeys, isVisible, permittedClinicIds: auditor.clinicIds, ...scanOptions };
+  return { client, index, dataKeys, isVisible, permittedClinicIds: auditor.clinicIds, signal };
 }
 
 async function* toLines(items: ItemStream<unknown>): AsyncGenerator<string, void> {
@@ -75,22 +119,16 @@ async function* toLines(items: ItemStream<unknown>): AsyncGenerator<string, void
   }
 }
 
-export const progressField = z.enum(["true", "false"]).default("false");
-const progressQuerySchema = z.object({ progress: progressField });
-
-/** Remembers the progress of a scan. `getProgressLine` is undefined if the client did not request progress. */
-export function createProgressLines(progress: z.output<typeof progressField>) {
-  let latestProgress: ScanProgress = { read: 0, share: 0 };
-  return {
-    onProgress: (scanProgress: ScanProgress) => {
-      latestProgress = scanProgress;
-    },
-    getProgressLine: progress === "true" ? () => `${JSON.stringify({ progress: latestProgress })}\n` : undefined,
-  };
-}
-
 /** The response is the same for a missing stream and for a stream that the auditor may not see. */
-function throwApiError(error: unknown): never {
+export function throwApiError(error: unknown): never {
+  if (error instanceof IndexBehindError) {
+    const details = [{ path: "position", message: `the index covers the log up to position ${error.position}` }];
+    throw new ApiError(503, "index_behind", { details, headers: { "Retry-After": "2" }, cause: error });
+  }
+  if (error instanceof DifferentLogError) {
+    const details = [{ path: "index", message: error.message }];
+    throw new ApiError(503, "different_log", { details, headers: { "Retry-After": "60" }, cause: error });
+  }
   if (error instanceof StreamNotFoundError) throw new ApiError(404, "stream_not_found");
   if (error instanceof UnreadableStreamError) throw new ApiError(409, "stream_not_readable", { cause: error });
   throw error;

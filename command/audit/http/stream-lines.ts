@@ -1,43 +1,46 @@
 import { once } from "node:events";
 import { PassThrough } from "node:stream";
+import { ApiError } from "../../../shared/http/api-error.ts";
 import { settlesWithin } from "../../../shared/runtime/timeout.ts";
 import type { AuditContext } from "./audited-query.ts";
 
-const PROGRESS_INTERVAL_MS = 1_000;
+const CREDENTIAL_CHECK_INTERVAL_MS = 1_000;
 
-/** Time after which a client that reads nothing is disconnected, to free the client's scan slot. */
+/** Time after which a client that reads nothing is disconnected, to free the memory of its response. */
 const STALL_TIMEOUT_MS = 120_000;
 
-export interface LineStream {
-  /** Lines with line endings, read as fast as the client reads the response. */
-  lines: AsyncIterable<string>;
-  /** Returns a line that reports the progress; undefined if the client did not request progress. */
-  getProgressLine?: (() => string) | undefined;
-  onEnd(): void;
-}
-
 /**
- * Streams lines as the response. If the client disconnects or stops reading, the iteration over the lines ends. If the
- * iteration fails, the connection is closed, so that a client cannot mistake an incomplete response for a complete one.
+ * Streams lines as the response. If the client disconnects or stops reading, or its credential is revoked, the iteration
+ * over the lines ends. If the iteration fails, the connection is closed, so that a client cannot mistake an incomplete
+ * response for a complete one.
  *
+ * @param start returns the lines with line endings, which are read as fast as the client reads the response. They must
+ *   end when the signal aborts
  * @param stallTimeoutMs milliseconds until a client that reads nothing is disconnected
+ * @throws the error of `start` and of the first line
  */
-export function streamLines(
+export async function streamLines(
   ctx: AuditContext,
-  { lines, getProgressLine, onEnd }: LineStream,
+  start: (signal: AbortSignal) => Promise<AsyncGenerator<string, void>>,
   stallTimeoutMs = STALL_TIMEOUT_MS,
-): void {
+): Promise<void> {
   const body = new PassThrough();
   const controller = new AbortController();
-  body.once("close", () => {
-    controller.abort();
-    onEnd();
-  });
+  const lines = await start(controller.signal);
+  // A failure before the first line has a status of its own.
+  const first = await lines.next();
+  body.once("close", () => controller.abort());
+  const endIfRevoked = (error: unknown) => {
+    // If the log cannot be read, the lines fail, too.
+    if (!(error instanceof ApiError)) return;
+    ctx.state.log.write("warn", {}, "response aborted: the credential has expired or was revoked");
+    body.destroy(error);
+  };
   const timer = setInterval(() => {
-    if (getProgressLine && !body.writableNeedDrain && body.writable) body.write(getProgressLine());
-  }, PROGRESS_INTERVAL_MS);
+    ctx.state.authenticateAgain().catch(endIfRevoked);
+  }, CREDENTIAL_CHECK_INTERVAL_MS);
   const writeLines = async () => {
-    for await (const line of lines) {
+    for await (const line of continueFrom(first, lines)) {
       if (controller.signal.aborted) return;
       if (body.write(line)) continue;
       if (await settlesWithin(once(body, "drain", { signal: controller.signal }), stallTimeoutMs)) continue;
@@ -58,4 +61,13 @@ export function streamLines(
   ctx.set("X-Accel-Buffering", "no");
   ctx.status = 200;
   ctx.body = body;
+}
+
+async function* continueFrom(
+  first: IteratorResult<string, void>,
+  rest: AsyncGenerator<string, void>,
+): AsyncGenerator<string, void> {
+  if (first.done) return;
+  yield first.value;
+  yield* rest;
 }

@@ -49,9 +49,14 @@ export interface LogEvent {
  * @param position log position; required only if the stored event contains no position
  */
 export function toLogEvent(event: StoredEvent, position = event.position?.commit): LogEvent {
-  const { namedMetadata, otherMetadata } = separateMetadata(toAuditableValue(event.metadata));
   const { catalogEvent, problem } = parseEvent(event);
-  const auditEvent: AuditEvent = {
+  return { auditEvent: { ...toAuditEvent(event, position), ...(problem !== undefined && { problem }) }, catalogEvent };
+}
+
+/** Converts a stored event without parsing it, so that the result has no problem. The parameters are those above. */
+export function toAuditEvent(event: StoredEvent, position = event.position?.commit): AuditEvent {
+  const { namedMetadata, otherMetadata } = separateMetadata(toAuditableValue(event.metadata));
+  return {
     position: String(position ?? 0n),
     stream: event.streamId,
     revision: Number(event.revision),
@@ -61,12 +66,22 @@ export function toLogEvent(event: StoredEvent, position = event.position?.commit
     ...namedMetadata,
     ...(otherMetadata === undefined ? {} : { metadata: otherMetadata }),
     data: toAuditableValue(event.data),
-    ...(problem === undefined ? {} : { problem }),
   };
-  return { auditEvent, catalogEvent };
 }
 
-function parseEvent(event: StoredEvent): { catalogEvent: LogEvent["catalogEvent"]; problem?: string } {
+/** Parses an event of an export again. Its data lacks only secrets. */
+export function parseAuditEvent(auditEvent: AuditEvent): LogEvent {
+  const names = Object.keys(NAMED_MEMBERS) as (keyof NamedMetadata)[];
+  const namedMetadata = Object.fromEntries(names.map((name) => [NAMED_MEMBERS[name][0], auditEvent[name]]));
+  const metadata = { ...(isObject(auditEvent.metadata) && auditEvent.metadata), ...namedMetadata };
+  const { catalogEvent, problem } = parseEvent({ ...auditEvent, streamId: auditEvent.stream, metadata });
+  return { auditEvent: { ...auditEvent, ...(problem !== undefined && { problem }) }, catalogEvent };
+}
+
+function parseEvent(event: Parameters<typeof parseStoredEvent>[0]): {
+  catalogEvent: LogEvent["catalogEvent"];
+  problem?: string;
+} {
   try {
     const parsedEvent = parseStoredEvent(event);
     return { catalogEvent: { ...parsedEvent, data: toAuditableValue(parsedEvent.data) } as LogEvent["catalogEvent"] };
@@ -77,8 +92,8 @@ function parseEvent(event: StoredEvent): { catalogEvent: LogEvent["catalogEvent"
 }
 
 /**
- * Fields with hashes and ciphertexts of secrets, which auditors do not need. The list is a part of the format of exports
- * and leaves, so it must never change. A secret in a new event must be in a field with one of these names.
+ * Fields with hashes and ciphertexts of secrets, which auditors do not need. Exports and leaves depend on this list, so
+ * it must never change. A secret in a new event must be in a field with one of these names.
  */
 export const SECRET_FIELDS: ReadonlySet<string> = new Set(["secretHash", "encryptedSecret", "encryptedValue"]);
 const WITHHELD_TEXT = "(withheld)";
@@ -91,8 +106,8 @@ const MAX_NESTING_LEVELS = 300;
 const OMITTED_TEXT = "(omitted)";
 
 /**
- * Withholds secrets, and replaces what canonical JSON cannot represent. The rules are a part of the format of exports
- * and leaves, so they must never change.
+ * Withholds secrets, and replaces what canonical JSON cannot represent. Exports and leaves depend on these rules, so
+ * they must never change.
  */
 function toAuditableValue(value: unknown, level = 0): unknown {
   if (typeof value === "number") return Number.isFinite(value) ? value : OMITTED_TEXT;

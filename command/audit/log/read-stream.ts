@@ -50,7 +50,7 @@ export async function readLastEvent(
 }
 
 /**
- * Reads the registration of a clinic. It contains the clinic's name and time zone, which never change.
+ * Reads the registration of a clinic. The registration contains the clinic's name and time zone, which never change.
  *
  * @returns undefined if the clinic does not exist, or this release cannot read the registration
  * @throws {LogUnavailableError} if the event log cannot be read

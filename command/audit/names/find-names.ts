@@ -1,20 +1,12 @@
 import type pg from "pg";
-import { z } from "zod";
-import { uuid } from "../../../shared/domain/events/fields.ts";
+import { ApiError } from "../../../shared/http/api-error.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { queryReadModels } from "./read-models.ts";
 
-/** Maximum number of ids in a query. More ids would exceed the length of a URL that servers accept. */
-const MAX_IDS = 200;
+/** Maximum number of names in one response, so that the index finds the recorded access under all their ids. */
+const MAX_NAMES = 900;
 
-export const namesQuerySchema = z.strictObject({
-  ids: z
-    .string()
-    .transform((text) => text.split(","))
-    .pipe(z.array(uuid).min(1).max(MAX_IDS)),
-});
-
-interface RecordName {
+export interface RecordName {
   id: string;
   kind: string;
   name: string | null;
@@ -66,16 +58,25 @@ const NAMES_SQL = [...NAMED_TABLES.map(createTableSql), APPOINTMENTS_SQL, APPLIC
   "\n UNION ALL ",
 );
 
+const UUIDS = /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/g;
+
 /**
- * Finds the names of records in the reader's scope. Ids of other records are ignored.
+ * Finds the names of the records in the reader's scope whose ids a value contains.
  *
  * @param clinicIds ids of the permitted clinics; null for all clinics
- * @throws {ApiError} 503 `read_models_unavailable`
+ * @returns null if the read models are unavailable
  */
-export function findNames(
+export async function findNames(
   pool: pg.Pool,
-  ids: readonly string[],
+  value: unknown,
   clinicIds: readonly string[] | null,
-): Promise<RecordName[]> {
-  return queryReadModels<RecordName>(pool, { name: "names of records", text: NAMES_SQL, values: [ids, clinicIds] });
+): Promise<RecordName[] | null> {
+  const ids = [...new Set(JSON.stringify(value).toLowerCase().match(UUIDS))];
+  const statement = { name: "names of records", text: NAMES_SQL, values: [ids, clinicIds] };
+  try {
+    return (await queryReadModels<RecordName>(pool, statement)).slice(0, MAX_NAMES);
+  } catch (error) {
+    if (error instanceof ApiError) return null;
+    throw error;
+  }
 }

@@ -2,7 +2,7 @@ import type pg from "pg";
 import { z } from "zod";
 import { label, uuid } from "../../../shared/domain/events/fields.ts";
 import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
-import { narrowScope, queryReadModels } from "./read-models.ts";
+import { queryReadModels } from "./read-models.ts";
 
 const searchKinds = ["customer", "animal", "staff"] as const;
 
@@ -32,7 +32,7 @@ const MAX_RESULTS_PER_KIND = 50;
  */
 const createKindSql = (kind: FoundName["kind"], columns: string, from: string, nameColumn: string) =>
   `(SELECT '${kind}' AS kind, ${columns} FROM ${from}
-    WHERE ($3::text IS NULL OR $3 = '${kind}') AND x.${nameColumn} ILIKE $1
+    WHERE ($3::text IS NULL OR $3 = '${kind}') AND upper(${buildNameSortSql(`x.${nameColumn}`)}) LIKE $1
       AND ($2::uuid[] IS NULL OR x.clinic_id = ANY ($2::uuid[]))
     ORDER BY ${buildNameSortSql(`x.${nameColumn}`)}, 2 LIMIT ${MAX_RESULTS_PER_KIND + 1})`;
 
@@ -59,7 +59,8 @@ const SEARCH_SQL = [
 ].join("\n UNION ALL ");
 
 /**
- * Finds customers, animals and staff members by a part of their name. Capital and small letters are the same.
+ * Finds customers, animals and staff members by a part of their name. Names that have the same capital letters by
+ * Unicode's full case mapping are equal, such as ς and σ, ß and ss, or ı and i.
  *
  * @param permittedClinicIds ids of the clinics in the reader's scope; null for all clinics
  * @returns the results by kind, each sorted by name
@@ -70,8 +71,10 @@ export async function searchNames(
   { name, kind, clinic }: SearchQuery,
   permittedClinicIds: readonly string[] | null,
 ): Promise<{ results: FoundName[]; isComplete: boolean }> {
-  const pattern = `%${name.replaceAll(/[\\%_]/g, "\\$&")}%`;
-  const values = [pattern, narrowScope(permittedClinicIds, clinic), kind ?? null];
+  const pattern = `%${name.toUpperCase().replaceAll(/[\\%_]/g, "\\$&")}%`;
+  const isPermitted = clinic === undefined || !permittedClinicIds || permittedClinicIds.includes(clinic);
+  const clinicIds = clinic === undefined ? permittedClinicIds : isPermitted ? [clinic] : [];
+  const values = [pattern, clinicIds, kind ?? null];
   const rows = await queryReadModels<FoundName>(pool, { name: "names", text: SEARCH_SQL, values });
   const results = searchKinds.flatMap((searchKind) =>
     rows.filter((row) => row.kind === searchKind).slice(0, MAX_RESULTS_PER_KIND),

@@ -1,19 +1,16 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
 import type { z } from "zod";
 import type { AuditAction } from "../../../shared/domain/events/audit.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import type { IsVisible } from "../access/visibility.ts";
-import type { ScanProgress } from "../log/scan.ts";
+import type { IndexedLog } from "../index/read-rows.ts";
 
 /** Source of a query's events, and the scope of its reader. */
-export interface ReadOptions {
-  client: EventStoreDBClient;
+export interface ReadOptions extends IndexedLog {
   dataKeys: DataKeys;
   isVisible: IsVisible;
   /** Ids of the clinics in the reader's scope; null for all clinics. */
   permittedClinicIds: readonly string[] | null;
   signal: AbortSignal;
-  onProgress?: ((progress: ScanProgress) => void) | undefined;
 }
 
 /** Scope of an operator. An operator who can connect to the event log can read all of it anyway. */
@@ -24,12 +21,12 @@ export interface AuditQuery<Schema extends z.ZodType = z.ZodType, Result = unkno
   /** Name of the query in the recorded access. */
   action: AuditAction;
   schema: Schema;
-  /** If true, the query scans the log and reports its progress. */
-  isScan?: boolean;
   /**
    * Runs the query. Call it only after the access is recorded.
    *
    * @throws {StreamNotFoundError}
+   * @throws {DifferentLogError}
+   * @throws {IndexBehindError}
    * @throws {LogUnavailableError} if the event log cannot be read
    */
   run(query: z.output<Schema>, options: ReadOptions): Promise<Result>;
@@ -38,7 +35,7 @@ export interface AuditQuery<Schema extends z.ZodType = z.ZodType, Result = unkno
 /** Items that are read while the caller iterates over them. The return value describes the end of the list. */
 export type ItemStream<Item> = AsyncGenerator<Item, ListEnd, void>;
 
-/** Members of the last line of a streamed response, in addition to the number of items. */
+/** Members that the last line of a streamed response has besides the number of items. */
 interface ListEnd {
   /** Value of `after` that continues the list; null if the list is complete. */
   next?: string | null;

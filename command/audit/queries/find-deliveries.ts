@@ -3,8 +3,19 @@ import { z } from "zod";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { getCategoryName, streamField } from "./query-fields.ts";
 
-/** Query for deliveries. The stream is that of a delivered event, of an endpoint, or of a delivery. */
-export const deliveriesQuerySchema = z.strictObject({ stream: streamField });
+/** Query for the deliveries of a stream, which is that of an appointment or of an endpoint, or for one delivery. */
+export const deliveriesQuerySchema = z
+  .strictObject({ stream: streamField.optional(), delivery: uuid.optional() })
+  .refine(({ stream, delivery }) => (stream === undefined) !== (delivery === undefined), {
+    message: "must have exactly one of stream, delivery",
+  });
+type DeliveriesQuery = z.output<typeof deliveriesQuerySchema>;
+
+interface AuditedDelivery {
+  clinicId: string | null;
+  /** Null if the delivered event is not about an appointment. */
+  appointmentId: string | null;
+}
 
 const MAX_DELIVERIES = 200;
 const MAX_ATTEMPTS_PER_DELIVERY = 50;
@@ -21,7 +32,7 @@ const lastStartSql =
 /** Parameters of the SQL: $1 is the value in the condition, $2 the array of permitted clinics (null for all). */
 const createDeliveriesSql = (condition: string) => `SELECT d.delivery_id AS id, d.endpoint_id AS "endpointId",
     d.clinic_id AS "clinicId", d.application_id AS "applicationId", d.event_id AS "eventId", d.event_type AS type,
-    d.event_stream AS stream, d.event_revision::float8 AS revision, d.status, d.correlation_id AS "correlationId",
+    d.event_position::text AS position, d.appointment_id AS "appointmentId", d.status, d.correlation_id AS "correlationId",
     rfc3339(d.next_attempt_at) AS "nextAttemptAt", rfc3339(d.created_at) AS "createdAt",
     rfc3339(GREATEST(d.updated_at, (${lastStartSql}))) AS "updatedAt", coalesce((${attemptsSql}), '[]') AS attempts
   FROM webhooks.delivery d
@@ -29,29 +40,44 @@ const createDeliveriesSql = (condition: string) => `SELECT d.delivery_id AS id, 
   ORDER BY d.created_at DESC, d.delivery_id LIMIT ${MAX_DELIVERIES}`;
 
 const statements = {
-  stream: { name: "deliveries of a stream", text: createDeliveriesSql("d.event_stream = $1") },
+  appointment: { name: "deliveries of an appointment", text: createDeliveriesSql("d.appointment_id = $1::uuid") },
   webhookEndpoint: { name: "deliveries of an endpoint", text: createDeliveriesSql("d.endpoint_id = $1::uuid") },
-  webhookDelivery: { name: "a delivery", text: createDeliveriesSql("d.delivery_id = $1::uuid") },
+  delivery: { name: "a delivery", text: createDeliveriesSql("d.delivery_id = $1::uuid") },
 };
 
 /**
- * Finds the deliveries of a stream that belong to the permitted clinics. The newest delivery comes first. Each delivery
+ * Finds the deliveries of a query that belong to the permitted clinics. The newest delivery comes first. Each delivery
  * includes its attempts.
  *
- * @param stream stream of the delivered event, of an endpoint, or of a delivery
  * @param clinicIds ids of the permitted clinics; null for all clinics
  * @throws {Error} the error of the database
  */
 export async function findDeliveries(
   pool: pg.Pool,
-  stream: string,
+  query: DeliveriesQuery,
   clinicIds: readonly string[] | null,
-): Promise<object[]> {
+): Promise<AuditedDelivery[]> {
+  const selection = selectStatement(query);
+  if (!selection) return [];
+  const { statement, value } = selection;
+  return (await pool.query<AuditedDelivery>({ ...statement, values: [value, clinicIds] })).rows;
+}
+
+/** Returns undefined for a stream that has no deliveries. */
+function selectStatement({ stream = "", delivery }: DeliveriesQuery) {
+  if (delivery !== undefined) return { statement: statements.delivery, value: delivery };
   const category = getCategoryName(stream);
-  if (category !== "webhookEndpoint" && category !== "webhookDelivery") {
-    return (await pool.query<object>({ ...statements.stream, values: [stream, clinicIds] })).rows;
-  }
-  const idResult = uuid.safeParse(stream.slice(category.length + 1));
-  if (!idResult.success) return [];
-  return (await pool.query<object>({ ...statements[category], values: [idResult.data, clinicIds] })).rows;
+  const { data: id } = uuid.safeParse(stream.slice(category.length + 1));
+  if (id === undefined || (category !== "appointment" && category !== "webhookEndpoint")) return undefined;
+  return { statement: statements[category], value: id };
+}
+
+/**
+ * Returns ids and clinics of the records that deliveries contain, for the record of the access. The events of the log do
+ * not show what a delivery contains.
+ */
+export function describeDelivered(deliveries: readonly AuditedDelivery[]): { found: string[]; clinicIds: string[] } {
+  const found = deliveries.flatMap(({ appointmentId }) => appointmentId ?? []);
+  const clinicIds = deliveries.flatMap(({ clinicId }) => clinicId ?? []);
+  return { found: [...new Set(found)], clinicIds: [...new Set(clinicIds)] };
 }

@@ -3,10 +3,9 @@ import { z } from "zod";
 import { calendarDate } from "../../../shared/domain/events/fields.ts";
 import { getDay } from "../../../shared/domain/time/local-time.ts";
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
+import { readIndexedEvents } from "../index/read-rows.ts";
 import { type AuditEvent, revealAuditEvent } from "../log/audit-event.ts";
 import { readClinicRegistration, readStreamEvents } from "../log/read-stream.ts";
-import { scanLog } from "../log/scan.ts";
-import { createRelatedEventFilter, getStreamPrefixes } from "../related-events/related-events.ts";
 import { type AuditQuery, type ItemStream, limitItems, type ReadOptions } from "./audit-query.ts";
 import {
   createEventFilter,
@@ -16,8 +15,10 @@ import {
   hasOneSubject,
   isRangeNotEmpty,
   ONE_SUBJECT_ISSUE,
-  positionField,
+  pageFields,
   subjectFields,
+  toRange,
+  toSubjectKey,
 } from "./query-fields.ts";
 
 /** Fields of a query for events: one stream or one subject, and filters. */
@@ -26,8 +27,7 @@ const listFields = {
   ...filterFields,
   /** Date in the clinic's time zone, for the events of a clinic. Replaces `from` and `to`. */
   day: calendarDate.optional(),
-  after: positionField.optional(),
-  limit: z.coerce.number().int().min(1).max(1_000_000).optional(),
+  ...pageFields,
 };
 
 const listQuerySchema = z
@@ -41,51 +41,57 @@ const listQuerySchema = z
 type ListQuery = z.output<typeof listQuerySchema>;
 
 /**
- * Lists the events that match the query and that the reader may see, in log order. Memory use does not depend on the
- * number of listed events. The iteration throws {@link LogUnavailableError} or {@link TooManyRelatedEventsError}.
+ * Lists the events that match the query and that the reader may see, in log order or in the reverse order. The events of
+ * a stream are read from the log alone. The iteration throws
+ * {@link LogUnavailableError}.
  */
 export const eventsQuery: AuditQuery<typeof listQuerySchema, ItemStream<AuditEvent>> = {
   action: "events",
   schema: listQuerySchema,
-  isScan: true,
   run: async (parameters, options) => {
     const query = await resolveDay(parameters, options.client);
-    const logEnd = await readLogEnd(options.client);
-    return limitItems(readMatches(query, logEnd, options), query.limit, { through: String(logEnd) });
+    const { client, index } = options;
+    const logEnd = query.stream === undefined ? await index.awaitLogEnd(client) : await readLogEnd(client);
+    const events =
+      query.stream === undefined ? readRelated(query, logEnd, options) : readMatches(query, logEnd, options);
+    return limitItems(reveal(events, options), query.limit, { through: String(logEnd) });
   },
 };
 
-async function* readMatches(query: ListQuery, logEnd: bigint, options: ReadOptions): AsyncGenerator<AuditEvent, void> {
-  const { isVisible, dataKeys } = options;
-  const matchesFilters = createEventFilter(query);
-  for await (const event of readCandidates(query, logEnd, options)) {
-    if (query.after !== undefined && BigInt(event.position) <= query.after) continue;
-    if (isVisible(event) && matchesFilters(event)) yield await revealAuditEvent(event, dataKeys);
+/** Yields the events whose clinics the reader may all see. The check reads the event, and does not trust the index. */
+async function* reveal(
+  events: AsyncIterable<AuditEvent>,
+  { isVisible, dataKeys, signal }: ReadOptions,
+): AsyncGenerator<AuditEvent, void> {
+  for await (const event of events) {
+    if (signal.aborted) return;
+    if (isVisible(event)) yield await revealAuditEvent(event, dataKeys);
   }
 }
 
-/**
- * Yields all events of the stream, or all events related to the subject. Includes events that the reader may not see,
- * because a visible event may be related to the subject only through an invisible event.
- */
-async function* readCandidates(
+async function* readRelated(query: ListQuery, logEnd: bigint, options: ReadOptions): AsyncGenerator<AuditEvent, void> {
+  const { from, to, by, type: types, actor, limit } = query;
+  const keys = [{ key: toSubjectKey(getSubject(query)), isCertain: true }];
+  const filters = { from, to, by, types, actor, ...toRange(query, logEnd) };
+  const rowQuery = { keys, ...filters, clinicIds: options.permittedClinicIds };
+  for await (const { auditEvent } of readIndexedEvents(options, rowQuery, limit)) yield auditEvent;
+}
+
+async function* readMatches(
   query: ListQuery,
   logEnd: bigint,
-  { client, signal, onProgress }: ReadOptions,
+  { client }: ReadOptions,
 ): AsyncGenerator<AuditEvent, void> {
-  if (query.stream !== undefined) {
-    for await (const { auditEvent } of readStreamEvents(client, query.stream)) {
-      if (signal.aborted || BigInt(auditEvent.position) > logEnd) return;
-      yield auditEvent;
-    }
-    return;
+  const matchesFilters = createEventFilter(query);
+  const { after = -1n, before, isNewestFirst } = toRange(query, logEnd);
+  const later: AuditEvent[] = [];
+  for await (const { auditEvent } of readStreamEvents(client, query.stream ?? "")) {
+    const position = BigInt(auditEvent.position);
+    if (position <= after || position >= before || !matchesFilters(auditEvent)) continue;
+    if (isNewestFirst) later.push(auditEvent);
+    else yield auditEvent;
   }
-  const subject = getSubject(query);
-  const isRelated = createRelatedEventFilter(subject);
-  const prefixes = getStreamPrefixes(subject.kind);
-  for await (const { auditEvent } of scanLog({ client, prefixes, endPosition: logEnd, signal, onProgress })) {
-    if (isRelated(auditEvent)) yield auditEvent;
-  }
+  yield* later.reverse();
 }
 
 /**

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { categories } from "../../../shared/domain/events/catalog.ts";
 import { boundedText, instant, uuid } from "../../../shared/domain/events/fields.ts";
+import { toKey, toPurposeKey } from "../index/index-keys.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
-import { type Subject, type SubjectKind, subjectKinds } from "../related-events/related-events.ts";
 
 const eventTypes = new Set<string>(categories.flatMap(({ events }) => Object.keys(events)));
 
@@ -69,15 +69,29 @@ export function getEventTime({ occurredAt, storedAt }: AuditEvent, timeBasis: Ti
   return timeBasis === "stored" ? storedAt : (occurredAt ?? storedAt);
 }
 
+export const subjectKinds = [
+  ...(["appointment", "customer", "animal", "clinic", "application", "correlation", "auditor"] as const),
+];
+export type SubjectKind = (typeof subjectKinds)[number];
+
+interface Subject {
+  kind: SubjectKind;
+  id: string;
+}
+
+/** Returns the key under which the index finds the events of a subject. */
+export function toSubjectKey({ kind, id }: Subject): string {
+  return kind === "clinic" || kind === "correlation" ? toPurposeKey(kind, id) : toKey(id);
+}
+
 const categoryNames = new Set<string>(categories.map(({ name }) => name));
 
-/** Name of a stream of the catalog, `<category>-<id>`. */
+/** Name of a stream whose category is in the catalog: `<category>-<id>`. */
 export const streamField = boundedText(300).refine(
   (name) => categoryNames.has(getCategoryName(name)),
   "must name a stream, such as appointment-<id>",
 );
 
-/** Fields of a query about one stream or one subject. */
 export const subjectFields = {
   stream: streamField.optional(),
   ...(Object.fromEntries(subjectKinds.map((kind) => [kind, uuid.optional()])) as Record<
@@ -95,7 +109,6 @@ export function hasOneSubject(query: SubjectQuery): boolean {
 
 export const ONE_SUBJECT_ISSUE = { message: `must have exactly one of stream, ${subjectKinds.join(", ")}` };
 
-/** Returns the subject of a query that names one. */
 export function getSubject(query: SubjectQuery): Subject {
   for (const kind of subjectKinds) {
     const id = query[kind];
@@ -108,6 +121,21 @@ export const positionField = z
   .string()
   .regex(/^\d{1,20}$/, "must be a log position")
   .transform(BigInt);
+
+/** Fields of a query for a list. In the order `newest`, the list continues with the events before `after`. */
+export const pageFields = {
+  order: z.enum(["oldest", "newest"]).default("oldest"),
+  after: positionField.optional(),
+  limit: z.coerce.number().int().min(1).max(1_000_000).optional(),
+};
+type PageQuery = z.output<z.ZodObject<typeof pageFields>>;
+
+/** Returns the part of the log to which a query for a list refers. Positions are exclusive. */
+export function toRange({ order, after }: Pick<PageQuery, "order" | "after">, logEnd: bigint) {
+  const end = logEnd + 1n;
+  if (order === "oldest") return { after, before: end, isNewestFirst: false };
+  return { before: after !== undefined && after < end ? after : end, isNewestFirst: true };
+}
 
 export function getCategoryName(stream: string): string {
   return stream.slice(0, Math.max(0, stream.indexOf("-")));

@@ -17,7 +17,6 @@ import type { Category } from "../../../shared/domain/events/category.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { applicationAggregate } from "../../../shared/domain/partner/application.ts";
 import { installationAggregate } from "../../../shared/domain/partner/installation.ts";
-import { deliveryAggregate } from "../../../shared/domain/partner/webhook-delivery.ts";
 import { endpointAggregate } from "../../../shared/domain/partner/webhook-endpoint.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import { isDecryptionError } from "../../../shared/personal-data/decrypt-events.ts";
@@ -118,7 +117,7 @@ export async function* foldStream(
 }
 
 /** Returns an event of a stream with its personal data, or the reason why this release cannot read the event. */
-async function revealLogEvent(event: LogEvent, dataKeys: DataKeys): Promise<RecordedEvent | string> {
+export async function revealLogEvent(event: LogEvent, dataKeys: DataKeys): Promise<RecordedEvent | string> {
   const recordedEvent = toRecordedEvent(event);
   if (!recordedEvent) return event.auditEvent.problem ?? "";
   try {
@@ -136,7 +135,7 @@ const aggregates = [
   ...[appointmentAggregate, holdAggregate, queueTicketAggregate],
   ...[clinicAggregate, serviceAggregate, resourceAggregate, membershipAggregate, staffAggregate],
   ...[portalUserAggregate, customerAggregate, animalAggregate, animalConsentAggregate],
-  ...[applicationAggregate, installationAggregate, endpointAggregate, deliveryAggregate, auditorAggregate],
+  ...[applicationAggregate, installationAggregate, endpointAggregate, auditorAggregate],
 ] as const;
 
 const foldsByCategory = new Map<string, Fold>(
@@ -153,7 +152,7 @@ foldsByCategory.set("sandbox", (_, event) => {
 /**
  * Returns the function that folds the events of a stream: the `evolve` function of the stream's aggregate. For a
  * sandbox, the state is taken from the last reset. For other categories without an aggregate, the state contains the
- * data of the last event of each type.
+ * latest data by event type.
  */
 export function getFold(stream: string): Fold {
   return foldsByCategory.get(getCategoryName(stream)) ?? keepLastOfEachType;

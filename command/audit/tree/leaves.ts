@@ -1,6 +1,5 @@
 import { toCanonicalJson } from "../export/json.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
-import { type ScanOptions, scanLog } from "../log/scan.ts";
 import { getCategoryName } from "../queries/query-fields.ts";
 import { hashLeaf } from "./merkle-tree.ts";
 import { TreeHeadError } from "./published-heads.ts";
@@ -17,13 +16,13 @@ export interface Leaf {
 export type LeafEvent = Omit<AuditEvent, "problem">;
 
 /**
- * Categories whose events are always leaves. The list is a part of the format of tree heads, so it must never change.
- * Events of later categories are leaves because of their metadata.
+ * Categories whose events are always leaves. Tree heads depend on this list, so it must never change. Events of later
+ * categories are leaves because of their metadata.
  */
 const LEAF_CATEGORIES = new Set([
   ...["clinic", "service", "resource", "membership", "staff", "portalUser", "customer", "animal", "appointment"],
   ...["hold", "queueTicket", "partnerApplication", "installation", "webhookEndpoint", "webhookEndpointPlaces"],
-  ...["webhookDelivery", "sandbox", "auditor", "auditAccess", "auditTree", "quarantine"],
+  ...["sandbox", "auditor", "auditAccess", "auditTree", "quarantine"],
 ]);
 
 /**
@@ -35,17 +34,6 @@ export function isLeaf(event: AuditEvent): boolean {
   if (LEAF_CATEGORIES.has(getCategoryName(event.stream))) return true;
   const { occurredAt, actor, correlationId, causationId, schemaVersion } = event;
   return [occurredAt, actor, correlationId, causationId, schemaVersion].every((value) => value !== null);
-}
-
-/**
- * Yields the leaves of the tree in log order. The options are those of {@link scanLog}.
- *
- * @throws {LogUnavailableError}
- * @throws {TreeHeadError} at an event that has no canonical form
- */
-export async function* readLeaves(options: Omit<ScanOptions, "prefixes">): AsyncGenerator<Leaf, void> {
-  for await (const { auditEvent } of scanLog({ ...options, prefixes: undefined }))
-    if (isLeaf(auditEvent)) yield toLeaf(auditEvent);
 }
 
 /**

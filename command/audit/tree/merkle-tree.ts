@@ -19,97 +19,122 @@ export function hashEmptyTree(): Buffer {
   return createHash("sha256").digest();
 }
 
-interface Subtree {
+/** Number of children of a stored node. A node covers 16 times as many leaves as a node of the level below. */
+const NODE_WIDTH = 16;
+
+/**
+ * Reads hashes of consecutive complete subtrees with 16^level leaves each.
+ *
+ * @param first number of the first subtree, counted from 0 at the start of the tree
+ */
+export type ReadHashes = (level: number, first: number, count: number) => Promise<Buffer[]>;
+
+export interface TreeNode {
   level: number;
+  number: number;
   hash: Buffer;
-  /** True if the recorded path starts in this subtree. */
-  isMarked: boolean;
 }
 
 /**
- * A Merkle tree (RFC 6962) that grows leaf by leaf. It keeps only the peaks: the largest complete subtrees from left to
- * right, one for each bit that is set in the number of leaves. So its memory grows with the logarithm of this number.
- *
- * The tree can record one path: the hashes from which a verifier computes the root, starting at a leaf or at an earlier
- * state of the tree.
+ * The right edge of a tree to which leaves are added: the hashes of each level that no stored node covers yet. The edge
+ * is sufficient to add leaves and to compute the root.
  */
-export class GrowingTree {
-  #size: number;
-  readonly #peaks: Subtree[];
-  readonly #path: Buffer[] = [];
-  #markedSize: number | undefined;
+export class TreeEdge {
+  size: number;
+  readonly #levels: Buffer[][];
 
-  /**
-   * @param size number of leaves of an earlier state of the tree
-   * @throws {RangeError} if a tree of this size has another number of peaks
-   */
-  constructor(size = 0, peakHashes: readonly Buffer[] = []) {
-    this.#size = size;
-    const levels = listPeakLevels(size);
-    if (levels.length !== peakHashes.length)
-      throw new RangeError(`a tree of ${size} leaves has ${levels.length} peaks`);
-    this.#peaks = peakHashes.map((hash, index) => ({ level: levels[index] ?? 0, hash, isMarked: false }));
+  private constructor(size: number, levels: Buffer[][]) {
+    this.size = size;
+    this.#levels = levels;
   }
 
-  get size(): number {
-    return this.#size;
-  }
-
-  get peakHashes(): Buffer[] {
-    return this.#peaks.map(({ hash }) => hash);
-  }
-
-  /** Adds a leaf. If it is marked, the path of the leaf is recorded. */
-  append(leafHash: Buffer, isMarked = false): void {
-    this.#size += 1;
-    let subtree: Subtree = { level: 0, hash: leafHash, isMarked };
-    for (;;) {
-      const left = this.#peaks.at(-1);
-      if (left?.level !== subtree.level) break;
-      this.#peaks.pop();
-      subtree = { level: left.level + 1, ...join(left, subtree, this.#path) };
+  static async read(readHashes: ReadHashes, size: number): Promise<TreeEdge> {
+    const levels: Buffer[][] = [];
+    for (let [level, count] = [0, size]; count > 0; [level, count] = [level + 1, Math.floor(count / NODE_WIDTH)]) {
+      const width = count % NODE_WIDTH;
+      levels.push(width === 0 ? [] : await readHashes(level, count - width, width));
     }
-    this.#peaks.push(subtree);
+    return new TreeEdge(size, levels);
   }
 
-  /**
-   * Marks the current state of the tree, so that the consistency path from this state to later states is recorded: the
-   * last peak, and the path of this peak. If the state is one complete subtree, the path omits its hash, because the hash
-   * is the root that the verifier knows.
-   */
-  markState(): void {
-    const lastPeak = this.#peaks.at(-1);
-    if (!lastPeak) throw new RangeError("a tree without leaves has no consistency path");
-    lastPeak.isMarked = true;
-    if (this.#peaks.length > 1) this.#path.push(lastPeak.hash);
-    this.#markedSize = this.#size;
+  /** Adds a leaf. Returns the nodes that are complete with it, from the lowest level to the highest. */
+  append(leafHash: Buffer): TreeNode[] {
+    this.size += 1;
+    const nodes: TreeNode[] = [];
+    for (let [level, hash] = [0, leafHash]; ; level += 1) {
+      const hashes = this.#levels[level] ?? [];
+      hashes.push(hash);
+      this.#levels[level] = hashes.length < NODE_WIDTH ? hashes : [];
+      if (hashes.length < NODE_WIDTH) return nodes;
+      hash = joinHashes(hashes);
+      nodes.push({ level: level + 1, number: this.size / NODE_WIDTH ** (level + 1) - 1, hash });
+    }
   }
 
-  /** Computes the root hash, and the recorded path; empty if nothing is marked. Does not change the tree. */
-  computeRoot(): { root: Buffer; path: Buffer[] } {
-    const path = [...this.#path];
-    const [lastPeak, ...otherPeaks] = [...this.#peaks].reverse();
-    if (!lastPeak) return { root: hashEmptyTree(), path };
-    const root = otherPeaks.reduce<Omit<Subtree, "level">>((right, left) => join(left, right, path), lastPeak);
-    return { root: root.hash, path: this.#size === this.#markedSize ? [] : path };
+  computeRoot(): Buffer {
+    const peaks = this.#levels.toReversed().flatMap(listPeaks);
+    return peaks.length === 0 ? hashEmptyTree() : peaks.reduceRight((right, left) => hashNode(left, right));
   }
 }
 
-/** Joins two subtrees. If one of them is marked, the hash of the other one is added to the path. */
-function join(
-  left: Omit<Subtree, "level">,
-  right: Omit<Subtree, "level">,
-  path: Buffer[],
-): Pick<Subtree, "hash" | "isMarked"> {
-  if (left.isMarked) path.push(right.hash);
-  if (right.isMarked) path.push(left.hash);
-  return { hash: hashNode(left.hash, right.hash), isMarked: left.isMarked || right.isMarked };
+/** Returns the roots of the largest complete subtrees over up to 15 hashes, from left to right. */
+function listPeaks(hashes: readonly Buffer[]): Buffer[] {
+  if (hashes.length === 0) return [];
+  const width = 2 ** Math.floor(Math.log2(hashes.length));
+  return [joinHashes(hashes.slice(0, width)), ...listPeaks(hashes.slice(width))];
 }
 
-/** Returns the levels of the peaks, from left to right: the bits that are set in the number of leaves. */
-function listPeakLevels(size: number): number[] {
-  const bits = [...size.toString(2)];
-  return bits.flatMap((bit, index) => (bit === "1" ? [bits.length - 1 - index] : []));
+/** Computes the hash of a complete subtree from its children's hashes at some level; their number is a power of 2. */
+function joinHashes(hashes: readonly Buffer[]): Buffer {
+  const [first, ...others] = hashes;
+  if (!first) throw new RangeError("a subtree has at least one hash");
+  if (others.length === 0) return first;
+  const half = hashes.length / 2;
+  return hashNode(joinHashes(hashes.slice(0, half)), joinHashes(hashes.slice(half)));
+}
+
+/** Computes the root hash of the leaves from `start` to `end`, which is exclusive (`MTH` in RFC 6962, section 2.1). */
+export async function computeRoot(readHashes: ReadHashes, end: number, start = 0): Promise<Buffer> {
+  const length = end - start;
+  const split = splitAt(length);
+  if (split * 2 !== length && length !== 1)
+    return hashNode(
+      await computeRoot(readHashes, start + split, start),
+      await computeRoot(readHashes, end, start + split),
+    );
+  const level = Math.floor(Math.log2(length) / Math.log2(NODE_WIDTH));
+  const leafCount = NODE_WIDTH ** level;
+  return joinHashes(await readHashes(level, start / leafCount, length / leafCount));
+}
+
+/** Returns the path of a leaf in a tree with the leaves from `start` to `end` (`PATH` in RFC 6962, section 2.1.1). */
+export async function readLeafPath(readHashes: ReadHashes, index: number, end: number, start = 0): Promise<Buffer[]> {
+  if (end - start === 1) return [];
+  const middle = start + splitAt(end - start);
+  return index < middle
+    ? [...(await readLeafPath(readHashes, index, middle, start)), await computeRoot(readHashes, end, middle)]
+    : [...(await readLeafPath(readHashes, index, end, middle)), await computeRoot(readHashes, middle, start)];
+}
+
+/** Returns the path from an earlier size to a tree (`SUBPROOF` in RFC 6962, section 2.1.2). */
+export async function readConsistencyPath(
+  readHashes: ReadHashes,
+  fromSize: number,
+  end: number,
+  start = 0,
+): Promise<Buffer[]> {
+  if (fromSize === end) return start === 0 ? [] : [await computeRoot(readHashes, end, start)];
+  const middle = start + splitAt(end - start);
+  return fromSize <= middle
+    ? [...(await readConsistencyPath(readHashes, fromSize, middle, start)), await computeRoot(readHashes, end, middle)]
+    : [...(await readConsistencyPath(readHashes, fromSize, end, middle)), await computeRoot(readHashes, middle, start)];
+}
+
+/** Returns the largest power of two that is smaller than the number of leaves. */
+function splitAt(size: number): number {
+  let split = 1;
+  while (split * 2 < size) split *= 2;
+  return split;
 }
 
 /**
@@ -138,8 +163,8 @@ export function computeRootOfLeaf(
 }
 
 /**
- * Computes the root hashes of two states of a tree from a consistency path (RFC 9162, section 2.1.4.2). If both hashes
- * are those of the tree heads, the later state contains the leaves of the earlier state, unchanged and in their order.
+ * Computes a tree's root hashes at two sizes from a consistency path (RFC 9162, section 2.1.4.2). If both hashes are
+ * those of the tree heads, the later state contains the leaves of the earlier state, unchanged and in their order.
  *
  * @param fromSize number of leaves of the earlier state, at least 1
  * @param toSize number of leaves of the later state, at least `fromSize`

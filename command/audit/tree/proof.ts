@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { decodeUtf8 } from "../../../shared/runtime/decode-utf8.ts";
 import { isCanonicalLine, parseJson, toCanonicalJson } from "../export/json.ts";
-import type { GetTrustedKey } from "../export/signing.ts";
+import type { Thumbprints } from "../export/verify-export.ts";
 import type { LeafEvent } from "./leaves.ts";
 import { computeConsistentRoots, computeRootOfLeaf, hashLeaf } from "./merkle-tree.ts";
 import {
@@ -51,7 +51,7 @@ const consistencyProofSchema = z.strictObject({
   path: pathSchema,
 });
 
-/** Code of a fault of a proof or a tree head. docs/audit-format.md describes the codes. */
+/** Code that says why a proof or a tree head is not accepted. docs/audit-format.md describes the codes. */
 export type ProofFaultCode =
   | TreeHeadFaultCode
   | "not_a_proof"
@@ -79,7 +79,7 @@ type ProofVerdict = ({ ok: true } & VerifiedProof) | ({ ok: false } & ProofFault
  */
 export async function verifyProof(
   bytes: Uint8Array,
-  getTrustedKey: GetTrustedKey,
+  trustedKeys: Thumbprints,
   expectedHeads: readonly TreeHead[] = [],
 ): Promise<ProofVerdict> {
   const text = decodeUtf8(bytes);
@@ -89,7 +89,7 @@ export async function verifyProof(
     return { ok: false, fault: "not_a_proof", problem: "the file is neither a proof nor a tree head" };
   if (!isCanonicalLine(text, value))
     return { ok: false, fault: "not_canonical", problem: "the file is not in its canonical form" };
-  const result = await verify(getTrustedKey);
+  const result = await verify(trustedKeys);
   if ("fault" in result) return { ok: false, ...result };
   const heads = "from" in result ? [result.from, result.treeHead] : [result.treeHead];
   const hasExpectedHeads = expectedHeads.every((expectedHead) => heads.some((head) => isSameState(head, expectedHead)));
@@ -98,25 +98,24 @@ export async function verifyProof(
   return { ok: true, ...result };
 }
 
-type Verify = (getTrustedKey: GetTrustedKey) => Promise<VerifiedProof | ProofFault>;
+type Verify = (trustedKeys: Thumbprints) => Promise<VerifiedProof | ProofFault>;
 
 /** Returns the function that verifies the kind of document; undefined for another value. */
 function findVerifier(value: unknown): Verify | undefined {
-  if (isSignedTreeHead(value)) return (getTrustedKey) => verifySignedTreeHead(value, getTrustedKey);
-  if (inclusionProofSchema.safeParse(value).success) return (getTrustedKey) => verifyInclusion(value, getTrustedKey);
-  if (consistencyProofSchema.safeParse(value).success)
-    return (getTrustedKey) => verifyConsistency(value, getTrustedKey);
+  if (isSignedTreeHead(value)) return (trustedKeys) => verifySignedTreeHead(value, trustedKeys);
+  if (inclusionProofSchema.safeParse(value).success) return (trustedKeys) => verifyInclusion(value, trustedKeys);
+  if (consistencyProofSchema.safeParse(value).success) return (trustedKeys) => verifyConsistency(value, trustedKeys);
   return undefined;
 }
 
-async function verifySignedTreeHead(value: unknown, getTrustedKey: GetTrustedKey): Promise<VerifiedProof | ProofFault> {
-  const result = await verifyTreeHead(value, getTrustedKey);
+async function verifySignedTreeHead(value: unknown, trustedKeys: Thumbprints): Promise<VerifiedProof | ProofFault> {
+  const result = await verifyTreeHead(value, trustedKeys);
   return "fault" in result ? result : { kind: "tree-head", treeHead: result.treeHead };
 }
 
-async function verifyInclusion(value: unknown, getTrustedKey: GetTrustedKey): Promise<VerifiedProof | ProofFault> {
+async function verifyInclusion(value: unknown, trustedKeys: Thumbprints): Promise<VerifiedProof | ProofFault> {
   const { event, index, path, head } = inclusionProofSchema.parse(value);
-  const result = await verifyTreeHead(head, getTrustedKey);
+  const result = await verifyTreeHead(head, trustedKeys);
   if ("fault" in result) return result;
   const { treeHead } = result;
   // The schema omits a member named `__proto__`, so the leaf is computed from the parsed value.
@@ -127,9 +126,9 @@ async function verifyInclusion(value: unknown, getTrustedKey: GetTrustedKey): Pr
   return { kind: "inclusion-proof", treeHead, index, event: { position: event.position, id: event.id } };
 }
 
-async function verifyConsistency(value: unknown, getTrustedKey: GetTrustedKey): Promise<VerifiedProof | ProofFault> {
+async function verifyConsistency(value: unknown, trustedKeys: Thumbprints): Promise<VerifiedProof | ProofFault> {
   const { from, to, path } = consistencyProofSchema.parse(value);
-  const [fromResult, toResult] = [await verifyTreeHead(from, getTrustedKey), await verifyTreeHead(to, getTrustedKey)];
+  const [fromResult, toResult] = [await verifyTreeHead(from, trustedKeys), await verifyTreeHead(to, trustedKeys)];
   if ("fault" in fromResult) return fromResult;
   if ("fault" in toResult) return toResult;
   const [fromHead, toHead] = [fromResult.treeHead, toResult.treeHead];

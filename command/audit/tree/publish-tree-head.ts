@@ -1,33 +1,39 @@
 import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
+import type pg from "pg";
 import { formatCommandLine } from "../../../shared/command-line/format-command-line.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { type EventLog, LogUnavailableError, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
-import { readEventAt, readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { pause } from "../../../shared/runtime/backoff.ts";
+import { isPostgresUnavailable } from "../../../shared/runtime/failures.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { type CommandContext, toMetadata } from "../../handling/handle.ts";
 import type { AuditSigner } from "../export/signing.ts";
-import type { ScanOptions } from "../log/scan.ts";
-import { type Leaf, readLeaves } from "./leaves.ts";
-import { GrowingTree } from "./merkle-tree.ts";
+import { type AuditIndex, IndexBehindError } from "../index/audit-index.ts";
+import { compareIndex } from "../index/compare-index.ts";
+import type { ScanProgress } from "../log/scan.ts";
+import { computeRoot } from "./merkle-tree.ts";
 import {
-  type PublishedHead,
+  createChangedLogError,
   readLastHead,
   requireSignedHead,
   TREE_HEAD_STREAM,
   TreeHeadError,
 } from "./published-heads.ts";
-import { type SignedTreeHead, signTreeHead } from "./tree-head.ts";
+import { type SignedTreeHead, signTreeHead, type TreeHead } from "./tree-head.ts";
+import { verifyIndex } from "./verify-index.ts";
 
-export interface PublishOptions extends Pick<ScanOptions, "client" | "signal" | "onProgress"> {
+export interface PublishOptions {
   log: EventLog;
+  client: EventStoreDBClient;
+  pool: pg.Pool;
+  index: AuditIndex;
   signer: AuditSigner;
   context: CommandContext;
+  signal: AbortSignal;
+  onProgress?: ((progress: ScanProgress) => void) | undefined;
   /** If true, a new tree starts at the beginning of the log, for example after the log was copied. */
   isNewTree?: boolean;
-  /** Maximum number of leaves to add. An interrupted publication loses at most the work for this number of leaves. */
-  maxNewLeaves?: number;
 }
 
 interface Publication {
@@ -35,38 +41,38 @@ interface Publication {
   head: SignedTreeHead | undefined;
   /** True if this call has published the head. If false, the tree has no new leaf except tree heads. */
   isNew: boolean;
-  /** True if the head covers all events that the log contained when the call started, except tree heads. */
-  isComplete: boolean;
 }
 
-const MAX_NEW_LEAVES = 500_000;
-
 /**
- * Adds the events since the last published tree head to the tree, then signs and appends the new tree head. If the log
- * contains no new event except tree heads, publishes nothing. Reads only the new events, because the last published tree
- * head contains the peaks of the tree.
+ * Signs and appends a head of the tree over all events that the log contains when the call starts, if there are new
+ * events except tree heads. Before, compares the rows of the index with the log since the last comparison, so that a
+ * head never covers a row that differs from the log.
  *
+ * @throws {IndexDamagedError} if the index differs from the log
+ * @throws {DifferentLogError}
+ * @throws {IndexBehindError}
  * @throws {TreeHeadError} if the last tree head is not the service's own, or belongs to another log
  * @throws {LogUnavailableError}
  */
 export async function publishTreeHead(options: PublishOptions): Promise<Publication> {
-  const { log, client, signer, context, isNewTree = false } = options;
+  const { log, client, index, signer, context, signal, isNewTree = false } = options;
   const { lastHead, lastRevision } = await readLastHead(client);
-  const start = lastHead && !isNewTree ? await resumeTree(client, signer, lastHead) : startTree();
-  const { lastLeaf, isComplete } = await addNewLeaves(start, options);
-  if (!lastLeaf) return { head: start.head, isNew: false, isComplete };
-  const { tree, treeId } = start;
-  const { position: logPosition, id: lastEventId } = lastLeaf.event;
-  const root = tree.computeRoot().root.toString("hex");
-  const fields = { treeId, size: tree.size, logPosition };
-  const head = await signTreeHead(signer, { ...fields, root, at: toInstant(context.now) });
-  const peaks = tree.peakHashes.map((hash) => hash.toString("hex"));
-  const data = { ...fields, lastEventId, peaks, signature: head.signature };
+  const head = lastHead && !isNewTree ? await requireSignedHead(lastHead.data, signer.trustedKeys) : undefined;
+  await index.awaitLogEnd(client);
+  const compared = await compareIndex(options);
+  if (!compared || signal.aborted) return { head, isNew: false };
+  const { leafCount: size, root } = compared;
+  if (head) await requireTree(index, head.treeHead, size);
+  if (!(await index.hasLeafOutside(TREE_HEAD_STREAM, head?.treeHead.size ?? 0))) return { head, isNew: false };
+  const lastLeaf = await index.findLeaf({ number: BigInt(size - 1) });
+  if (!lastLeaf) return { head, isNew: false };
+  const fields = { treeId: head?.treeHead.treeId ?? randomUUID(), size, logPosition: String(lastLeaf.position) };
+  const newHead = await signTreeHead(signer, { ...fields, root: root.toString("hex"), at: toInstant(context.now) });
+  const data = { ...fields, lastEventId: lastLeaf.eventId, signature: newHead.signature };
   const event = { type: "TreeHeadPublished", data } as const;
-  const newEvent = { id: randomUUID(), event, metadata: toMetadata(context) };
   try {
-    await log.append(TREE_HEAD_STREAM, lastRevision, [newEvent]);
-    return { head, isNew: true, isComplete };
+    await log.append(TREE_HEAD_STREAM, lastRevision, [{ id: randomUUID(), event, metadata: toMetadata(context) }]);
+    return { head: newHead, isNew: true };
   } catch (error) {
     // Another process has published a tree head in the meantime.
     if (!(error instanceof WrongExpectedRevisionError)) throw error;
@@ -74,71 +80,20 @@ export async function publishTreeHead(options: PublishOptions): Promise<Publicat
   }
 }
 
-interface TreeState {
-  tree: GrowingTree;
-  treeId: string;
-  /** Log position of the last leaf; undefined if the tree has no leaves. */
-  position: bigint | undefined;
-  head: SignedTreeHead | undefined;
-}
-
-function startTree(): TreeState {
-  return { tree: new GrowingTree(), treeId: randomUUID(), position: undefined, head: undefined };
-}
-
-/** Returns the tree of a published head, after checking its signature, and that the log has the event of its last leaf. */
-async function resumeTree(
-  client: EventStoreDBClient,
-  signer: AuditSigner,
-  { data }: PublishedHead,
-): Promise<TreeState> {
-  const head = await requireSignedHead(data, signer.getTrustedKey);
-  const { treeId, size, peaks, lastEventId } = data;
-  const tree = new GrowingTree(
-    size,
-    peaks.map((peak) => Buffer.from(peak, "hex")),
+/** Requires that the tree of the index starts with the leaves of the last head. */
+async function requireTree(
+  { readHashes }: AuditIndex,
+  { size, root, at }: TreeHead,
+  currentSize: number,
+): Promise<void> {
+  if (size <= currentSize && (await computeRoot(readHashes, size)).toString("hex") === root) return;
+  const command = formatCommandLine("audit tree-head --new-tree");
+  throw new TreeHeadError(
+    `${createChangedLogError({ size, at }).message}. If the log was copied, start a new tree with \`${command}\`.`,
   );
-  if (tree.computeRoot().root.toString("hex") !== head.treeHead.root)
-    throw new TreeHeadError(
-      "the event with the last tree head was altered: its peaks do not have the signed root hash",
-    );
-  const position = BigInt(data.logPosition);
-  const lastEvent = await readEventAt(client, position);
-  if (lastEvent?.id !== lastEventId) {
-    const command = formatCommandLine("audit tree-head --new-tree");
-    throw new TreeHeadError(
-      `the last tree head belongs to a different event log: this log does not contain event ${lastEventId} at position ${position}. If the log was copied, start a new tree with \`${command}\`.`,
-    );
-  }
-  return { tree, treeId, position, head };
 }
 
-/**
- * Adds the leaves after the position of the tree.
- *
- * @returns the last added leaf; undefined if the log has no events except tree heads, or if the signal has aborted
- */
-async function addNewLeaves(
-  { tree, position: startAfter }: TreeState,
-  { client, signal, onProgress, maxNewLeaves = MAX_NEW_LEAVES }: PublishOptions,
-): Promise<{ lastLeaf: Leaf | undefined; isComplete: boolean }> {
-  const endPosition = await readLogEnd(client);
-  const maxSize = tree.size + maxNewLeaves;
-  let lastLeaf: Leaf | undefined;
-  let hasNews = false;
-  for await (const leaf of readLeaves({ client, startAfter, endPosition, signal, onProgress })) {
-    tree.append(leaf.hash);
-    lastLeaf = leaf;
-    hasNews ||= leaf.event.stream !== TREE_HEAD_STREAM;
-    if (tree.size >= maxSize && hasNews) return { lastLeaf, isComplete: false };
-  }
-  return { lastLeaf: hasNews && !signal.aborted ? lastLeaf : undefined, isComplete: !signal.aborted };
-}
-
-interface PublisherOptions {
-  log: EventLog;
-  client: EventStoreDBClient;
-  signer: AuditSigner;
+interface PublisherOptions extends Omit<PublishOptions, "context" | "signal" | "isNewTree" | "onProgress"> {
   logger: Logger;
   intervalMs: number;
   countOutcome(outcome: PublicationOutcome): void;
@@ -158,11 +113,36 @@ const MAX_CHECK_INTERVAL_MS = 60_000;
 export async function runTreeHeadPublisher(options: PublisherOptions, signal: AbortSignal): Promise<void> {
   const checkIntervalMs = Math.min(options.intervalMs, MAX_CHECK_INTERVAL_MS);
   let publishedAt = 0;
+  let verifiedAt = 0;
   for (;;) {
     await pause(checkIntervalMs, signal);
     if (signal.aborted) return;
-    if (publishedAt + options.intervalMs > Date.now()) continue;
-    if (await publishIfDue(options, signal)) publishedAt = Date.now();
+    if (publishedAt + options.intervalMs <= Date.now() && (await publishIfDue(options, signal)))
+      publishedAt = Date.now();
+    if (verifiedAt + CHECK_DUE_INTERVAL_MS > Date.now()) continue;
+    verifiedAt = Date.now();
+    await verifyIfDue(options, signal);
+  }
+}
+
+const VERIFICATION_INTERVAL_MS = 86_400_000;
+
+/** Time after which a failed verification is repeated, and after which processes check whether another has verified. */
+const CHECK_DUE_INTERVAL_MS = 3_600_000;
+
+/** Verifies the whole index once a day, in one of the processes. Writes differences to the application log. */
+async function verifyIfDue(options: PublisherOptions, signal: AbortSignal): Promise<void> {
+  const { pool, logger, countOutcome } = options;
+  try {
+    const { rows } = await pool.query<{ at: number | null }>(
+      "SELECT extract(epoch FROM verified_at)::float8 * 1000 AS at FROM audit.checkpoint",
+    );
+    if ((rows[0]?.at ?? 0) + VERIFICATION_INTERVAL_MS > Date.now()) return;
+    const verified = await verifyIndex({ ...options, signal });
+    if (verified) logger.info({ position: String(verified.position) }, "the audit index equals the log");
+  } catch (error) {
+    if (signal.aborted) return;
+    reportFailure(error, logger, countOutcome, "audit index not verified");
   }
 }
 
@@ -176,20 +156,28 @@ async function publishIfDue(options: PublisherOptions, signal: AbortSignal): Pro
   try {
     const { lastHead } = await readLastHead(client);
     if (lastHead && Date.parse(lastHead.metadata.occurredAt) + intervalMs > Date.now()) return false;
-    for (;;) {
-      const { head, isNew, isComplete } = await publishTreeHead({ ...options, signal, context: createContext() });
-      if (signal.aborted) return false;
-      countOutcome(isNew ? "published" : "unchanged");
-      if (isNew) logger.info({ treeHead: head?.treeHead }, "tree head published");
-      if (isComplete) return true;
-    }
-  } catch (error) {
+    const { head, isNew } = await publishTreeHead({ ...options, signal, context: createContext() });
     if (signal.aborted) return false;
-    countOutcome("failed");
-    if (error instanceof LogUnavailableError) logger.warn({ error }, "no tree head published: the event log failed");
-    else logger.error({ error }, "no tree head published");
+    countOutcome(isNew ? "published" : "unchanged");
+    if (isNew) logger.info({ treeHead: head?.treeHead }, "tree head published");
+    return true;
+  } catch (error) {
+    if (!signal.aborted) reportFailure(error, logger, countOutcome, "no tree head published");
     return false;
   }
+}
+
+function reportFailure(
+  error: unknown,
+  logger: Logger,
+  countOutcome: PublisherOptions["countOutcome"],
+  message: string,
+): void {
+  countOutcome("failed");
+  const isTemporary =
+    error instanceof LogUnavailableError || error instanceof IndexBehindError || isPostgresUnavailable(error);
+  if (isTemporary) logger.warn({ error }, `${message}: the event log or the audit index is unavailable`);
+  else logger.error({ error }, message);
 }
 
 function createContext(): CommandContext {

@@ -3,7 +3,7 @@ import { type AuditTreeEvent, auditTreeStreams } from "../../../shared/domain/ev
 import { toStreamName } from "../../../shared/domain/events/category.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
-import type { GetTrustedKey } from "../export/signing.ts";
+import type { Thumbprints } from "../export/verify-export.ts";
 import { toRecordedEvent } from "../log/audit-event.ts";
 import { readLastEvent, readStreamEvents } from "../log/read-stream.ts";
 import { readSignedTreeHead, type SignedTreeHead, type TreeHead } from "./tree-head.ts";
@@ -55,7 +55,7 @@ export async function readLastHead(
 export async function findPublishedHead(
   client: EventStoreDBClient,
   size: number | undefined,
-  getTrustedKey: GetTrustedKey,
+  trustedKeys: Thumbprints,
 ): Promise<SignedTreeHead | undefined> {
   let foundData: PublishedHead["data"] | undefined;
   if (size === undefined) foundData = (await readLastHead(client)).lastHead?.data;
@@ -63,7 +63,7 @@ export async function findPublishedHead(
     for await (const { catalogEvent } of readStreamEvents(client, TREE_HEAD_STREAM))
       if (catalogEvent?.type === "TreeHeadPublished" && catalogEvent.data.size === size) foundData = catalogEvent.data;
   }
-  return foundData && requireSignedHead(foundData, getTrustedKey);
+  return foundData && requireSignedHead(foundData, trustedKeys);
 }
 
 export async function requireSignedHead(
@@ -73,9 +73,9 @@ export async function requireSignedHead(
     logPosition,
     signature,
   }: Pick<PublishedHead["data"], "treeId" | "size" | "logPosition" | "signature">,
-  getTrustedKey: GetTrustedKey,
+  trustedKeys: Thumbprints,
 ): Promise<SignedTreeHead> {
-  const signedHead = await readSignedTreeHead(signature, getTrustedKey);
+  const signedHead = await readSignedTreeHead(signature, trustedKeys);
   if ("fault" in signedHead) throw new TreeHeadError(`the last tree head is not verified: ${signedHead.problem}`);
   const { treeHead } = signedHead;
   if (treeHead.treeId !== treeId || treeHead.size !== size || treeHead.logPosition !== logPosition)

@@ -1,18 +1,13 @@
 import { z } from "zod";
 import { isCanonicalLine, parseJson, toCanonicalJson } from "../export/json.ts";
-import {
-  type AuditSigner,
-  type GetTrustedKey,
-  SIGNATURE_TYPES,
-  type SignatureFaultCode,
-  verifySignature,
-} from "../export/signing.ts";
+import { type AuditSigner, SIGNATURE_TYPES } from "../export/signing.ts";
+import { type SignatureFaultCode, type Thumbprints, verifySignature } from "../export/verify-export.ts";
 
 const TREE_HEAD_FORMAT = "clinic-service-audit-tree-head/1";
 
 export const hashSchema = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 hash in hex");
 
-/** Head of the Merkle tree over the log at a time. It names no clinic and contains no data of events. */
+/** Head of the Merkle tree over the log at a time. A tree head names no clinic and contains no event data. */
 const treeHeadSchema = z.strictObject({
   format: z.literal(TREE_HEAD_FORMAT),
   treeId: z.guid().lowercase(),
@@ -23,13 +18,13 @@ const treeHeadSchema = z.strictObject({
 });
 export type TreeHead = z.infer<typeof treeHeadSchema>;
 
-/** A tree head and its signature (JWS). The payload of the signature is the canonical form of the tree head. */
+/** A tree head and its signature (JWS). The signed payload is the tree head as canonical JSON. */
 export interface SignedTreeHead {
   treeHead: TreeHead;
   signature: string;
 }
 
-/** Code of a fault of a tree head. docs/audit-format.md describes the codes. */
+/** Code that says why a tree head is not accepted. docs/audit-format.md describes the codes. */
 export type TreeHeadFaultCode = SignatureFaultCode | "not_a_tree_head" | "tree_head_unsupported" | "tree_head_altered";
 
 interface TreeHeadFault {
@@ -64,13 +59,13 @@ export function formatDocument(document: object): string {
  */
 export async function verifyTreeHead(
   value: unknown,
-  getTrustedKey: GetTrustedKey,
+  trustedKeys: Thumbprints,
 ): Promise<SignedTreeHead | TreeHeadFault> {
   const parseResult = signedTreeHeadSchema.safeParse(value);
   if (!parseResult.success)
     return { fault: "not_a_tree_head", problem: "there is no tree head with a signature where one is expected" };
   const { treeHead, signature } = parseResult.data;
-  const signedHead = await readSignedTreeHead(signature, getTrustedKey);
+  const signedHead = await readSignedTreeHead(signature, trustedKeys);
   if ("fault" in signedHead) return signedHead;
   if (!isCanonicalLine(formatDocument(signedHead.treeHead), treeHead))
     return { fault: "tree_head_altered", problem: "the tree head differs from the signed tree head" };
@@ -80,9 +75,9 @@ export async function verifyTreeHead(
 /** Verifies the signature of a tree head, and reads the tree head from it. */
 export async function readSignedTreeHead(
   signature: string,
-  getTrustedKey: GetTrustedKey,
+  trustedKeys: Thumbprints,
 ): Promise<SignedTreeHead | TreeHeadFault> {
-  const verifiedSignature = await verifySignature(signature, SIGNATURE_TYPES.treeHead, getTrustedKey);
+  const verifiedSignature = await verifySignature(signature, SIGNATURE_TYPES.treeHead, trustedKeys);
   if ("fault" in verifiedSignature) return verifiedSignature;
   const parseResult = treeHeadSchema.safeParse(parseJson(verifiedSignature.text));
   if (!parseResult.success || !isCanonicalLine(`${verifiedSignature.text}\n`, parseResult.data))

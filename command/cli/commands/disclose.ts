@@ -5,18 +5,14 @@ import { InputError } from "../../../shared/command-line/failure.ts";
 import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { actorOption, requireOperator } from "../../../shared/command-line/operator.ts";
 import { jsonOption, option } from "../../../shared/command-line/option.ts";
-import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
-import { createPool } from "../../../shared/postgres/pool.ts";
-import { readConfig } from "../../../shared/runtime/config.ts";
-import { createLogger } from "../../../shared/runtime/logger.ts";
+import { AuditIndex } from "../../audit/index/audit-index.ts";
 import { collectDisclosure } from "../../disclosure/collect-disclosure.ts";
 import { renderDisclosure } from "../../disclosure/render-disclosure.ts";
-import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
+import { createOperatorContext } from "../../handling/operator.ts";
 import { clinic } from "../options.ts";
+import { withReadModels } from "../read-models.ts";
 
 const COMMAND_NAME = "customer disclose";
-
-const STATEMENT_TIMEOUT_MS = 30_000;
 
 export const discloseCommand = defineCommand({
   name: COMMAND_NAME,
@@ -36,42 +32,32 @@ export const discloseCommand = defineCommand({
   },
   example:
     "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001 --customer 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002 --format html --output disclosure.html",
-  details: "Needs DATABASE_URL and the keys of the personal data.",
+  details: "Needs the DATABASE_URL of the projection service, and the keys of the personal data.",
   async run({ clinic: clinicId, customer: customerId, format, output, actor, json }, terminal) {
     if (fs.existsSync(output)) throw new InputError(`--output ${output} already exists; choose another file`);
     const context = createOperatorContext(requireOperator(terminal.env, actor), Date.now());
-    const pool = createPool({
-      url: readConfig(["DATABASE_URL"], terminal.env).DATABASE_URL,
-      applicationName: "operator",
-      size: 1,
-      statementTimeoutMs: STATEMENT_TIMEOUT_MS,
-      logger: createLogger("operator", "silent"),
-    });
-    const progressBar = createProgressBar(COMMAND_NAME, 1, terminal);
-    const onProgress = ({ share }: { share: number }) =>
-      progressBar.show(share, `${Math.floor(share * 100)} % of the log`);
-    try {
-      const disclosure = await withEventLog(terminal.env, (log, client, dataKeys) =>
-        collectDisclosure({ log, client, dataKeys, pool, onProgress }, { clinicId, customerId }, context),
-      );
-      const text = format === "json" ? `${JSON.stringify(disclosure, null, 2)}\n` : renderDisclosure(disclosure);
-      writeNewFile(output, text);
-      const { id, appointments, changes, accesses, deliveries } = disclosure;
-      const counts = { changes: changes.length, accesses: accesses.length, deliveries: deliveries.length };
-      const summary = [
-        formatCount(appointments.length, "appointment"),
-        formatCount(counts.changes, "change"),
-        formatCount(counts.accesses, "access"),
-        formatCount(counts.deliveries, "delivery"),
-      ].join(", ");
-      await terminal.writeOutput(
-        json
-          ? JSON.stringify({ command: COMMAND_NAME, id, output, appointments: appointments.length, ...counts })
-          : `${COMMAND_NAME}: wrote ${output}: ${summary}; recorded as access ${id}`,
-      );
-    } finally {
-      await pool.end();
-    }
+    const disclosure = await withReadModels(terminal.env, ({ readableLog: log, client, dataKeys, pool }) =>
+      collectDisclosure(
+        { log, client, index: new AuditIndex(() => pool), dataKeys, pool },
+        { clinicId, customerId },
+        context,
+      ),
+    );
+    const text = format === "json" ? `${JSON.stringify(disclosure, null, 2)}\n` : renderDisclosure(disclosure);
+    writeNewFile(output, text);
+    const { id, appointments, changes, accesses, deliveries } = disclosure;
+    const counts = { changes: changes.length, accesses: accesses.length, deliveries: deliveries.length };
+    const summary = [
+      formatCount(appointments.length, "appointment"),
+      formatCount(counts.changes, "change"),
+      formatCount(counts.accesses, "access"),
+      formatCount(counts.deliveries, "delivery"),
+    ].join(", ");
+    await terminal.writeOutput(
+      json
+        ? JSON.stringify({ command: COMMAND_NAME, id, output, appointments: appointments.length, ...counts })
+        : `${COMMAND_NAME}: wrote ${output}: ${summary}; recorded as access ${id}`,
+    );
   },
 });
 

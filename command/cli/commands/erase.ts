@@ -9,7 +9,7 @@ import { createOperatorContext } from "../../handling/operator.ts";
 import { type ErasureResult, erasePerson } from "../../operations/personal-data/erase-person.ts";
 import { categoriesByType, hasClinic } from "../../operations/personal-data/record-erasure.ts";
 import { clinic } from "../options.ts";
-import { withPersonalDataStores } from "../personal-data-stores.ts";
+import { withReadModels } from "../read-models.ts";
 
 export const ERASURE_NOTE = "An erasure cannot be undone. DATABASE_URL must be the one of the projection service.";
 
@@ -17,7 +17,7 @@ const REMAINING_DATA = `Copies of the data remain in former row versions in Post
 Postgres that contain the data keys, and with partners and people who received it. See docs/privacy.md.`;
 
 /** Defines the command `<noun> erase`, which prints what was erased and where copies remain. */
-function defineEraseCommand(noun: string, type: PersonType, summary: string) {
+function defineEraseCommand(noun: string, type: PersonType, summary: string, idOption = noun) {
   const name = `${noun} erase`;
   const permittedCategories = categoriesByType[type];
   const clinicExample = hasClinic(type) ? "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001 " : "";
@@ -25,7 +25,7 @@ function defineEraseCommand(noun: string, type: PersonType, summary: string) {
     name,
     summary,
     options: {
-      id: option.id(`the ${noun}`),
+      [idOption]: option.id(`id of the ${noun}`),
       ...(hasClinic(type) && { clinic }),
       categories: option.list(
         z
@@ -38,13 +38,14 @@ function defineEraseCommand(noun: string, type: PersonType, summary: string) {
       actor: actorOption,
       json: jsonOption,
     },
-    example: `--id 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002 ${clinicExample}--reason 'Request 2026-17'`,
+    example: `--${idOption} 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002 ${clinicExample}--reason 'Request 2026-17'`,
     details: ERASURE_NOTE,
-    async run({ id, clinic: clinicId, categories, reason, actor, json }, { env, writeOutput }) {
+    async run({ clinic: clinicId, categories, reason, actor, json, ...ids }, { env, writeOutput }) {
+      const { [idOption]: id = "" } = ids as Record<string, string>;
       const context = createOperatorContext(requireOperator(env, actor), Date.now());
       const person = hasClinic(type) ? { type, id, clinicId: clinicId as string } : { type, id };
       const erasure = { categories, cause: "request" as const, reason };
-      const result = await withPersonalDataStores(env, (stores) => erasePerson(stores, person, erasure, context));
+      const result = await withReadModels(env, (stores) => erasePerson(stores, person, erasure, context));
       await writeOutput((json ? formatJson : formatText)(name, id, categories, result));
     },
   });
@@ -61,6 +62,7 @@ export const eraseCommands = [
     "portal-user",
     "portalUser",
     "Erases the data of a portal user in all clinics, and the user's selected clinic.",
+    "user",
   ),
   defineEraseCommand("auditor", "auditor", "Erases the name of a revoked auditor, and the reason of the revocation."),
   defineEraseCommand("appointment", "appointment", "Erases the reason and notes of an appointment without a customer."),

@@ -4,7 +4,6 @@ import { defineCommand } from "../../../shared/command-line/command-line.ts";
 import { option } from "../../../shared/command-line/option.ts";
 import { readConfig, settings } from "../../../shared/runtime/config.ts";
 
-/** Settings that contain keys. */
 export const keySettings = Object.keys(settings).filter((name): name is KeySetting => name.endsWith("_KEYS"));
 
 const FORMER_HELP = "file with the value of the setting; the new key is added to its keys, and is not used yet";

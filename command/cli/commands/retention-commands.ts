@@ -7,43 +7,17 @@ import { jsonOption, option } from "../../../shared/command-line/option.ts";
 import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
 import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
-import { clinicStreams } from "../../../shared/domain/events/clinic.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { requireExisting } from "../../../shared/domain/preconditions.ts";
 import { loadAggregate } from "../../handling/handle.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
-import { setRetentionRule } from "../../operations/clinic-operations.ts";
 import { applyRetention, type RetentionSummary } from "../../operations/personal-data/apply-retention.ts";
 import type { DuePerson } from "../../operations/personal-data/find-due-persons.ts";
-import { type DomainCommand, defineDomainCommand } from "../domain-command.ts";
 import { clinic } from "../options.ts";
-import { withPersonalDataStores } from "../personal-data-stores.ts";
+import { withReadModels } from "../read-models.ts";
 import { ERASURE_NOTE } from "./erase.ts";
 
-const { category, months } = clinicStreams.events.RetentionRuleSet.shape;
 const EXAMPLE_CLINIC_ARGUMENT = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
-
-const ruleOptions = { clinic, category: option.text(category, "contact, animal or notes", "category") };
-
-export const retentionCommands: DomainCommand[] = [
-  defineDomainCommand(clinicStreams, {
-    name: "retention set",
-    summary: "Sets how long a clinic keeps a category of personal data after a customer's last visit.",
-    example: `${EXAMPLE_CLINIC_ARGUMENT} --category notes --months 60`,
-    options: { ...ruleOptions, months: option.number(months.unwrap(), "length of the period in months") },
-    getStreamId: (values) => values.clinic,
-    run: (log, { clinic: clinicId, ...rule }, context) => setRetentionRule(log, { clinicId, ...rule }, context),
-  }),
-  defineDomainCommand(clinicStreams, {
-    name: "retention remove",
-    summary: "Removes a retention rule. The clinic then keeps the category of personal data without a limit.",
-    example: `${EXAMPLE_CLINIC_ARGUMENT} --category notes`,
-    options: ruleOptions,
-    getStreamId: (values) => values.clinic,
-    run: (log, { clinic: clinicId, category }, context) =>
-      setRetentionRule(log, { clinicId, category, months: null }, context),
-  }),
-];
 
 export const listRetentionCommand = defineCommand({
   name: "retention list",
@@ -79,7 +53,7 @@ export const applyRetentionCommand = defineCommand({
     const context = createOperatorContext(requireOperator(terminal.env, actor), Date.now());
     const signal = terminal.catchInterruption();
     let progressBar: ReturnType<typeof createProgressBar> | undefined;
-    const summary = await withPersonalDataStores(terminal.env, (stores) =>
+    const summary = await withReadModels(terminal.env, (stores) =>
       applyRetention(stores, context, {
         clinicId,
         isDryRun,

@@ -9,7 +9,7 @@ import {
   WrongExpectedRevisionError,
 } from "../../../shared/eventstore/log.ts";
 import { openTemporaryFile } from "./import-lines.ts";
-import { toRecordedEvents } from "./log-decorators.ts";
+import { toRecordedEvents } from "./line-log.ts";
 
 /** A stream to which the dry run has appended. */
 interface ExtendedStream {
@@ -17,7 +17,7 @@ interface ExtendedStream {
   loggedRevision: bigint;
   lastRevision: bigint;
   /** Position and length of each append in the file. */
-  sections: number[];
+  sections: { position: number; length: number }[];
 }
 
 /**
@@ -37,15 +37,13 @@ function createDryRunLog(log: EventLog, fd: number): EventLog {
   const extendedStreams = new Map<string, ExtendedStream>();
   let fileLength = 0;
 
-  function* readSections(stream: string, { loggedRevision, sections }: ExtendedStream): Generator<RecordedEvent> {
-    let lastRevision = loggedRevision;
-    for (let index = 0; index < sections.length; index += 2) {
-      const buffer = Buffer.alloc(sections[index + 1] as number);
-      fs.readSync(fd, buffer, { position: sections[index] as number });
-      const events = toRecordedEvents(stream, lastRevision, JSON.parse(buffer.toString()) as NewEvent[], 0n);
-      yield* events;
-      lastRevision += BigInt(events.length);
-    }
+  function readSections(stream: string, { loggedRevision, sections }: ExtendedStream): RecordedEvent[] {
+    const newEvents = sections.flatMap(({ position, length }) => {
+      const buffer = Buffer.alloc(length);
+      fs.readSync(fd, buffer, { position });
+      return JSON.parse(buffer.toString()) as NewEvent[];
+    });
+    return toRecordedEvents(stream, loggedRevision, newEvents, 0n);
   }
 
   async function startStream(stream: string): Promise<ExtendedStream> {
@@ -75,7 +73,7 @@ function createDryRunLog(log: EventLog, fd: number): EventLog {
         throw new WrongExpectedRevisionError(`${stream} is not at revision ${expectedRevision}`);
       const bytes = Buffer.from(JSON.stringify(events));
       fs.writeSync(fd, bytes, 0, bytes.length, fileLength);
-      extendedStream.sections.push(fileLength, bytes.length);
+      extendedStream.sections.push({ position: fileLength, length: bytes.length });
       extendedStream.lastRevision += BigInt(events.length);
       extendedStreams.set(stream, extendedStream);
       fileLength += bytes.length;

@@ -15,18 +15,18 @@ import { type Line, readLines, withInput } from "./import-lines.ts";
 import { createImportReport } from "./import-report.ts";
 import { applyLines, type ImportOutcome, type ImportSurvey } from "./import-run.ts";
 
-/** Maximum number of lines of a file. It limits the memory for ids: 100 bytes per line, or 400 in a dry run. */
+/** Maximum number of lines in a file. The memory for ids grows by 100 bytes per line, or by 400 in a dry run. */
 const MAX_LINES = 1_000_000;
 
 /** Path of the example, also in the built product. */
 const EXAMPLE_FILE = path.join(import.meta.dirname, "examples", "move-in.ndjson");
 
-const IMPORT_HELP = `Each line contains a command and its options in camelCase. Every id is required:
-  {"command": "customer register", "id": "5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002", "clinic": "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001", "fullName": "Ada Example"}
+const IMPORT_HELP = `Each line contains a command and its fields. Every id is required:
+  {"command": "customer register", "customerId": "5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002", "clinicId": "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001", "fullName": "Ada Example"}
 
 To migrate a clinic, import its past appointments with their final status, and its future appointments. Partners are not
-notified. "requestedAt", "statusAt", "customer" and "resources" are optional:
-  {"command": "appointment import", "id": "2d9b7e31-61a0-4c88-9d35-3c1f8a7e0007", "clinic": "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001", "branch": "7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005", "animal": "9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003", "scheduledAt": "2024-03-01T09:00:00+01:00", "status": "completed"}
+notified. "requestedAt", "statusAt", "customerId" and "resourceIds" are optional:
+  {"command": "appointment import", "appointmentId": "2d9b7e31-61a0-4c88-9d35-3c1f8a7e0007", "clinicId": "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001", "branchId": "7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005", "animalId": "9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003", "scheduledAt": "2024-03-01T09:00:00+01:00", "status": "completed"}
 A complete example is in this file:
   ${EXAMPLE_FILE}
 
@@ -45,9 +45,9 @@ Exit codes: 0 all lines applied, 2 some lines are invalid or the file cannot be 
 4 a server is unavailable, 130 interrupted, 1 any other error.`;
 
 /**
- * Applies the commands of a file of JSON lines. A line that is invalid or refused is reported with its line number, and
- * the import continues. Lines that change the same object as a failed line are not applied. A second import of the same
- * file changes nothing. To finish a stopped or killed import, import the same file again.
+ * Applies a file with one command in JSON per line. A line that is invalid or refused is reported with its line number,
+ * and the import continues. Lines that change the same object as a failed line are not applied. A second import of the
+ * same file changes nothing. To finish a stopped or killed import, import the same file again.
  */
 export const importCommand = defineCommand({
   name: "import",

@@ -1,20 +1,24 @@
-import { hash } from "node:crypto";
-import { formatProblems } from "../../../shared/command-line/option.ts";
-import { InvalidAppointmentError } from "../../../shared/domain/appointment/request.ts";
-import type { DomainError } from "../../../shared/domain/domain-error.ts";
+import { v5 as uuidv5 } from "uuid";
+import { formatProblems, toOptionProblems } from "../../../shared/command-line/option.ts";
+import { DomainError } from "../../../shared/domain/domain-error.ts";
+import { toStreamName } from "../../../shared/domain/events/category.ts";
 import { findJsonError } from "../../../shared/domain/validation/json-error.ts";
 import { findJsonLoss } from "../../../shared/domain/validation/json-loss.ts";
-import { domainCommands } from "../commands/domain-commands.ts";
-import type { DomainCommand, PreparedCommand } from "../domain-command.ts";
+import { staffCommands } from "../../operations/commands.ts";
+import type { StaffCommand } from "../../operations/define-command.ts";
+import { listProblems } from "../../operations/list-problems.ts";
 
 /** Namespace of the ids that are derived from lines and files. Must never change. */
 const ID_NAMESPACE = "d8a1f6f2-5b0d-4b6e-9c3a-2f7e1c9b4a60";
 
-const NAMESPACE_BYTES = Buffer.from(ID_NAMESPACE.replaceAll("-", ""), "hex");
-
+/** A command with its validated values. */
 export interface CommandLine {
-  command: DomainCommand;
-  preparedCommand: PreparedCommand;
+  command: StaffCommand;
+  values: Record<string, unknown>;
+  changedId: string;
+  stream: string;
+  /** All ids in the values, including `changedId`. */
+  ids: ReadonlySet<string>;
 }
 
 export interface InvalidLine {
@@ -22,10 +26,11 @@ export interface InvalidLine {
   problems: FieldProblem[];
   /** Id of the object that the line would change; undefined if the line does not name the object. */
   changedId: string | undefined;
+  ids: ReadonlySet<string>;
 }
 
 const importableCommands = new Map(
-  domainCommands.filter(({ isImportable }) => isImportable).map((command) => [command.name, command]),
+  staffCommands.filter(({ isImportable }) => isImportable).map((command) => [command.name, command]),
 );
 
 const MAX_PROBLEMS = 20;
@@ -42,33 +47,48 @@ export function parseLine(text: string): CommandLine | InvalidLine {
   if (repeatedName !== undefined)
     return createInvalidLine(`contains ${JSON.stringify(repeatedName.slice(0, 60))} more than once in one object`);
   const { command: name, ...givenValues } = value as Record<string, unknown>;
-  if (name === undefined) return createInvalidCommandLine("is missing");
+  if (name === undefined) return createInvalidLine("is missing", ["command"]);
   const command = typeof name === "string" ? importableCommands.get(name) : undefined;
-  if (!command) return createInvalidCommandLine(`${describeName(name)} cannot be imported; see \`import --help\``);
-  const checkResult = command.check(givenValues, false);
-  if ("prepared" in checkResult) return { command, preparedCommand: checkResult.prepared };
-  const listedProblems = checkResult.problems.slice(0, MAX_PROBLEMS);
-  const unlistedCount = checkResult.problems.length - listedProblems.length;
+  if (!command) {
+    const nameText = typeof name === "string" ? JSON.stringify(name.slice(0, 60)) : "is not a string and";
+    return createInvalidLine(`${nameText} cannot be imported; see \`import --help\``, ["command"]);
+  }
+  const { success, data: values, error } = command.input.safeParse(givenValues);
+  if (success) {
+    const changedId = command.getStreamId(values) as string;
+    const ids = new Set([changedId, ...collectIds(values)]);
+    return { command, values, changedId, stream: toStreamName(command.category, changedId), ids };
+  }
+  const allProblems = toOptionProblems(error, givenValues);
+  const listedProblems = allProblems.slice(0, MAX_PROBLEMS);
+  const unlistedCount = allProblems.length - listedProblems.length;
   const problems = listedProblems.map(({ path, message }) => ({ field: formatJsonPath(path), reason: message }));
   let reason = formatProblems(listedProblems, (option) => option);
   if (unlistedCount > 0) {
     problems.push({ field: formatJsonPath([]), reason: `has ${unlistedCount} more problems` });
     reason += `; and ${unlistedCount} more problems`;
   }
-  return { reason, problems, changedId: checkResult.changedId };
+  const changedId = findChangedId(command, givenValues);
+  return { reason, problems, changedId, ids: new Set(changedId === undefined ? [] : [changedId]) };
 }
 
-export function createInvalidLine(reason: string): InvalidLine {
-  return { reason, problems: [{ field: formatJsonPath([]), reason }], changedId: undefined };
+/** Finds the id of the object that an invalid line would change. */
+function findChangedId({ input, getStreamId }: StaffCommand, givenValues: Record<string, unknown>): string | undefined {
+  const fields = Object.entries(input.shape).map(([name, schema]) => [name, schema.safeParse(givenValues[name]).data]);
+  return getStreamId(Object.fromEntries(fields));
 }
 
-function createInvalidCommandLine(reason: string): InvalidLine {
-  const problems = [{ field: formatJsonPath(["command"]), reason }];
-  return { reason: `command ${reason}`, problems, changedId: undefined };
+const UUID_PATTERN = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+function collectIds(value: unknown): string[] {
+  if (typeof value === "string") return UUID_PATTERN.test(value) ? [value] : [];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(collectIds) : [];
 }
 
-function describeName(name: unknown): string {
-  return typeof name === "string" ? JSON.stringify(name.slice(0, 60)) : "is not a string and";
+/** @param path field that is invalid; by default, the whole line */
+export function createInvalidLine(reason: string, path: readonly string[] = []): InvalidLine {
+  const problems = [{ field: formatJsonPath(path), reason }];
+  return { reason: [...path, reason].join(" "), problems, changedId: undefined, ids: new Set() };
 }
 
 /**
@@ -81,10 +101,10 @@ export function createLineIdGenerator(): (text: string) => string | undefined {
   return (text) => {
     const contentKey = readContentKey(text);
     if (contentKey === undefined) return undefined;
-    const id = deriveId(contentKey);
+    const id = deriveImportId(contentKey);
     const earlierCount = countById.get(id) ?? 0;
     countById.set(id, earlierCount + 1);
-    return earlierCount === 0 ? id : deriveId(`${contentKey}\n${earlierCount}`);
+    return earlierCount === 0 ? id : deriveImportId(`${contentKey}\n${earlierCount}`);
   };
 }
 
@@ -97,28 +117,14 @@ function readContentKey(text: string): string | undefined {
   }
 }
 
-/** Derives the id of an import from the digest of its file. */
-export function deriveImportId(digest: string): string {
-  return deriveId(digest);
+/** Derives the id of an import from the digest of its file, or the id of a line from its content. */
+export function deriveImportId(text: string): string {
+  return uuidv5(Buffer.from(text), ID_NAMESPACE);
 }
 
-/** Returns true for the id of a line of any import. The ids of other commands are random. */
+/** Returns true for ids that an import derives for itself or its lines. Other commands have at least one random id. */
 export function isLineId(id: string): boolean {
   return id[14] === "5";
-}
-
-/** Derives a UUID of version 5 (RFC 9562) from a text. For long texts, this is faster than the package `uuid`. */
-function deriveId(text: string): string {
-  const digits = hash("sha1", Buffer.concat([NAMESPACE_BYTES, Buffer.from(text)]));
-  const variantDigit = "89ab"[Number.parseInt(digits.charAt(16), 16) % 4];
-  const parts = [
-    digits.slice(0, 8),
-    digits.slice(8, 12),
-    `5${digits.slice(13, 16)}`,
-    variantDigit + digits.slice(17, 20),
-  ];
-  // An import keeps the ids of all lines. The text of a template would need 300 bytes more, because it keeps its parts.
-  return [...parts, digits.slice(20, 32)].join("-");
 }
 
 function parseJson(text: string): unknown {
@@ -146,61 +152,23 @@ export interface LineFailure {
   text: string;
 }
 
-/** Option that was refused, by error code. Contains only codes that do not include the name of the option. */
-const OPTION_BY_CODE: Record<string, string> = {
-  allocation_empty: "until",
-  allocation_too_long: "until",
-  expiry_without_demo: "demoExpiresAt",
-  hold_ends_before_start: "endsAt",
-  hold_expired: "expiresAt",
-  not_an_administrator: "membership",
-  rule_ends_before_start: "endsAt",
-  rule_never_valid: "validUntil",
-  time_not_in_future: "scheduledAt",
-};
-
-/** Describes an error for which neither a rule nor a server is responsible. */
-export function describeUnexpectedError(line: number, error: unknown): LineFailure {
-  const reason = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  const problems = [{ field: formatJsonPath([]), reason }];
-  return { line, code: "unexpected_error", problems, text: `failed unexpectedly: ${reason}` };
-}
-
 /**
  * Describes why a line's command was refused, and which fields are invalid. If no single field is invalid, for example
- * in an illegal status transition, the problem names the id of the changed object.
+ * in an illegal status transition, the problem names the id of the changed object. If neither a rule nor a server is
+ * responsible for the error, the problem names the whole line.
  */
-export function describeRefusal(line: number, error: DomainError, command: DomainCommand): LineFailure {
+export function describeFailure(line: number, error: unknown, command: StaffCommand): LineFailure {
+  if (!(error instanceof DomainError)) {
+    const reason = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+    const problems = [{ field: formatJsonPath([]), reason }];
+    return { line, code: "unexpected_error", problems, text: `failed unexpectedly: ${reason}` };
+  }
   const { code, message } = error;
-  const problems =
-    error instanceof InvalidAppointmentError
-      ? error.details.map((detail) => ({ field: toFieldPath(detail.path, command), reason: detail.message }))
-      : [{ field: formatJsonPath([findOptionName(code, command)]), reason: message }];
-  const reasonText =
-    error instanceof InvalidAppointmentError
-      ? problems.map(({ field, reason }) => `${field.replace(/^\$\.?/, "")} ${reason}`).join("; ")
-      : message;
-  return { line, code, problems, text: `refused: ${reasonText} (${code})` };
-}
-
-/** Converts the path of a field in the domain to its JSONPath in the line: `resourceIds.1` becomes `$.resources[1]`. */
-function toFieldPath(path: string, { options }: DomainCommand): string {
-  const [name = "", ...indexes] = path.split(".");
-  const option = [name, name.replace(/Id(s?)$/, "$1")].find((optionName) => optionName in options);
-  return formatJsonPath(option === undefined ? [] : [option, ...indexes.map(Number)]);
-}
-
-/** Finds the option for an error code. For `branch_not_found`, this is `branch`, or `id` in a branch command. */
-function findOptionName(code: string, { name, options }: DomainCommand): string {
-  const optionNames = Object.keys(options);
-  const listedOption = OPTION_BY_CODE[code];
-  if (listedOption !== undefined && optionNames.includes(listedOption)) return listedOption;
-  const namedOption = code
-    .split("_")
-    .filter((word) => !name.startsWith(`${word} `))
-    .flatMap((word) => [word, `${word}s`])
-    .find((word) => optionNames.includes(word));
-  return namedOption ?? (optionNames.includes("id") ? "id" : (optionNames[0] ?? ""));
+  const problems = listProblems(error, command).map(({ path, message: reason }) => ({
+    field: formatJsonPath(path.split(".").map((name) => (/^\d+$/.test(name) ? Number(name) : name))),
+    reason,
+  }));
+  return { line, code, problems, text: `refused: ${message} (${code})` };
 }
 
 /** Formats a path as JSONPath, such as `$.scopes[0]`. */

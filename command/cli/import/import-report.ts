@@ -1,6 +1,7 @@
 import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
-import type { Terminal } from "../../../shared/command-line/terminal.ts";
+import { createStyle } from "../../../shared/command-line/style.ts";
+import { escapeControlCharacters, type Terminal } from "../../../shared/command-line/terminal.ts";
 import type { LineFailure } from "./import-line.ts";
 
 export interface Tally {
@@ -38,10 +39,12 @@ export function createImportReport(
 ): ImportReport {
   const progressBar = createProgressBar("import", lineCount, terminal);
   const startedAt = performance.now();
+  const { red } = createStyle(terminal);
   return {
     async reportFailure({ text, ...failure }) {
       if (options.json) await terminal.writeOutput(JSON.stringify(failure));
-      else await terminal.writeError(`line ${failure.line}: ${text}`);
+      // The text of the file can contain line breaks, too.
+      else await terminal.writeError(`line ${failure.line}: ${escapeControlCharacters(text)}`);
     },
     showProgress: (tally) =>
       progressBar.show(
@@ -63,7 +66,9 @@ export function createImportReport(
           `import: stopped after ${countFinishedLines(tally)} of ${lineCount} lines; run the same import again to continue`,
         );
       const applied = options.dryRun ? "would be applied" : "applied";
-      const counts = `${tally.applied} ${applied}, ${tally.alreadyApplied} already applied, ${countFailedLines(tally)} failed`;
+      const failed = `${countFailedLines(tally)} failed`;
+      const failedText = countFailedLines(tally) > 0 ? red(failed) : failed;
+      const counts = `${tally.applied} ${applied}, ${tally.alreadyApplied} already applied, ${failedText}`;
       const leftText = left > 0 ? `, ${left} left` : "";
       await terminal.writeOutput(
         `import: ${formatCount(lineCount, "line")}: ${counts}${leftText} (${seconds.toFixed(1)} s)`,

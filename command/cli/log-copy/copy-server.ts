@@ -26,20 +26,6 @@ export interface CopyServer {
   request<Result>(send: () => Promise<Result>): Promise<Result>;
 }
 
-export interface CopyProgress {
-  phase: "compared" | "copied" | "verified";
-  eventCount: number;
-  /** Finished share of the phase; for the first two phases, share of the source. From 0 to 1. */
-  share: number;
-}
-
-export interface CopyOptions {
-  source: CopyServer;
-  target: CopyServer;
-  signal: AbortSignal;
-  onProgress(progress: CopyProgress): void;
-}
-
 interface ConnectionOptions extends Omit<RetryOptions, "onAvailabilityChange"> {
   name: "source" | "target";
   setting: "EVENTSTORE_URL" | "COPY_TARGET_URL";

@@ -6,7 +6,7 @@ import type { ClientReadableStream } from "@grpc/grpc-js";
 import { REACH_TIMEOUT_MS } from "../../../shared/eventstore/connect.ts";
 import { toGrpcClient } from "../../../shared/eventstore/grpc-client.ts";
 import { LogUnavailableError, toLogError } from "../../../shared/eventstore/log.ts";
-import { createSilenceWatchdog } from "../../../shared/eventstore/silence-watchdog.ts";
+import { createSilenceWatchdog } from "../../../shared/eventstore/subscription.ts";
 import { onAbort } from "../../../shared/runtime/abort.ts";
 import { TimeoutError, withTimeout } from "../../../shared/runtime/timeout.ts";
 import { type EncodedEvent, encodeEvent, isCopied, type StoredEvent, type StoredPosition } from "./stored-event.ts";
@@ -18,7 +18,7 @@ interface ReaderOptions {
 
 /**
  * Reads the events that a copy contains, in log order. After a failure of the log, the reader continues after the last
- * event that it returned. It holds only the few events that the client has received in advance.
+ * event that it returned. The reader holds only the few events that the client has received in advance.
  */
 export class LogReader {
   readonly #client: EventStoreDBClient;
@@ -145,7 +145,7 @@ function toStoredEvent(response: ReadResp): StoredEvent | undefined {
   if (!event) return undefined;
   const properties = event.getMetadataMap();
   return {
-    stream: Buffer.from((event.getStreamIdentifier()?.getStreamName() ?? []) as Uint8Array).toString(),
+    stream: Buffer.from(event.getStreamIdentifier()?.getStreamName_asU8() ?? []).toString(),
     revision: BigInt(event.getStreamRevision()),
     id: event.getId()?.getString() ?? "",
     type: properties.get("type") ?? "",

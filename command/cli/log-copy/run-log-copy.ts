@@ -3,9 +3,8 @@ import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
-import { compareLogs, type LogSummary } from "./compare-logs.ts";
-import { copyLog } from "./copy-log.ts";
-import { type CopyOptions, type CopyProgress, type CopyServer, connectCopyServer } from "./copy-server.ts";
+import { type CopyProgress, type CopyResult, copyLog } from "./copy-log.ts";
+import { type CopyServer, connectCopyServer } from "./copy-server.ts";
 
 interface LogCopyOptions {
   verifyOnly: boolean;
@@ -14,12 +13,6 @@ interface LogCopyOptions {
 }
 
 const COMMAND_NAME = "log copy";
-
-interface LogCopyResult {
-  copied: number;
-  summaries: { source: LogSummary; target: LogSummary } | undefined;
-  difference?: string | undefined;
-}
 
 /**
  * Runs `log copy`: copies the event log at EVENTSTORE_URL to the one at COPY_TARGET_URL, and verifies the copy.
@@ -35,28 +28,18 @@ export async function runLogCopy(options: LogCopyOptions, terminal: Terminal): P
   if (EVENTSTORE_URL === COPY_TARGET_URL) throw new InputError("COPY_TARGET_URL must differ from EVENTSTORE_URL");
   const signal = terminal.catchInterruption();
   const display = createDisplay(terminal);
-  const connectionOptions = { signal, timeoutMs, writeNote: display.writeNote };
   const servers: CopyServer[] = [];
   try {
-    const source = await connectCopyServer({
-      ...connectionOptions,
-      name: "source",
-      setting: "EVENTSTORE_URL",
-      url: EVENTSTORE_URL,
-    });
-    servers.push(source);
-    const target = await connectCopyServer({
-      ...connectionOptions,
-      name: "target",
-      setting: "COPY_TARGET_URL",
-      url: COPY_TARGET_URL,
-    });
-    servers.push(target);
-    const copyOptions: CopyOptions = { source, target, signal, onProgress: display.showProgress };
-    const copyResult: LogCopyResult = options.verifyOnly
-      ? { copied: 0, ...(await compareLogs(copyOptions)) }
-      : await copyLog(copyOptions);
-    return await printResult(copyResult, options, terminal);
+    const open = async (name: "source" | "target", setting: "EVENTSTORE_URL" | "COPY_TARGET_URL", url: string) => {
+      const server = await connectCopyServer({ signal, timeoutMs, writeNote: display.writeNote, name, setting, url });
+      servers.push(server);
+      return server;
+    };
+    const source = await open("source", "EVENTSTORE_URL", EVENTSTORE_URL);
+    const target = await open("target", "COPY_TARGET_URL", COPY_TARGET_URL);
+    const { verifyOnly } = options;
+    const result = await copyLog({ source, target, verifyOnly, signal, onProgress: display.showProgress });
+    return await printResult(result, options, terminal);
   } finally {
     for (const { reader, client } of servers) {
       await reader.close();
@@ -88,12 +71,15 @@ function createDisplay(terminal: Terminal) {
 }
 
 async function printResult(
-  { copied, summaries, difference }: LogCopyResult,
+  { copied, summaries, difference }: CopyResult,
   { json, verifyOnly }: LogCopyOptions,
   terminal: Terminal,
 ): Promise<number> {
   const outcome = summaries ? "complete" : "interrupted";
-  const isEqual = summaries && isSameLog(summaries);
+  const isEqual =
+    summaries &&
+    summaries.source.events === summaries.target.events &&
+    summaries.source.sha256 === summaries.target.sha256;
   if (json) {
     await terminal.writeOutput(
       JSON.stringify({ command: COMMAND_NAME, end: outcome, copied, equal: isEqual ?? null, ...summaries, difference }),
@@ -118,8 +104,4 @@ async function printResult(
   const reason = difference ?? "run log copy --verify-only to find the first difference";
   await terminal.writeError(`${COMMAND_NAME}: the logs differ: ${reason}`);
   return EXIT_CODE.failed;
-}
-
-function isSameLog({ source, target }: { source: LogSummary; target: LogSummary }): boolean {
-  return source.events === target.events && source.sha256 === target.sha256;
 }

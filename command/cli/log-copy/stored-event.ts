@@ -1,6 +1,5 @@
 import type { ProposedEvent } from "../../../shared/eventstore/append.ts";
 
-/** An event as the event log stores it. */
 export interface StoredEvent extends ProposedEvent {
   stream: string;
   /** Revision in the stream, from 0. A tombstone has a revision of 2³¹ - 1 or 2⁶³ - 1. */

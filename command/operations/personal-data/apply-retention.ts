@@ -1,7 +1,7 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type { Clinic } from "../../../shared/domain/clinic/clinic.ts";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
-import { isStatementTimeout } from "../../../shared/postgres/unavailable.ts";
+import { isStatementTimeout } from "../../../shared/runtime/failures.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { endsRun, isServerFailure } from "../../handling/server-failure.ts";
 import { destroyErasedKeys } from "./destroy-erased-keys.ts";
@@ -17,7 +17,7 @@ export interface RetentionSummary {
   /** Number of clinics for which a quarantined stream may hide a visit or a rule, or whose persons cannot be found. */
   skippedClinics: number;
   destroyedKeys: number;
-  /** Number of data keys of earlier erasures that existed again, and were destroyed again. */
+  /** Number of data keys that earlier erasures had destroyed, that existed again, and that are destroyed again. */
   keysDestroyedAgain: number;
   /** True if the run was interrupted. The next run continues. */
   isInterrupted: boolean;
@@ -184,16 +184,8 @@ async function forEachConcurrently<Item>(
   signal: AbortSignal,
   run: (item: Item) => Promise<void>,
 ): Promise<void> {
-  const remainingItems = items.values();
-  let fatalError: { error: unknown } | undefined;
-  const runRemaining = async () => {
-    for (const item of remainingItems) {
-      if (fatalError || signal.aborted) return;
-      await run(item).catch((error: unknown) => {
-        fatalError ??= { error };
-      });
-    }
-  };
-  await Promise.all(Array.from({ length: MAX_CONCURRENT_ERASURES }, runRemaining));
-  if (fatalError) throw fatalError.error;
+  for (let index = 0; index < items.length && !signal.aborted; index += MAX_CONCURRENT_ERASURES) {
+    const results = await Promise.allSettled(items.slice(index, index + MAX_CONCURRENT_ERASURES).map(run));
+    for (const result of results) if (result.status === "rejected") throw result.reason;
+  }
 }

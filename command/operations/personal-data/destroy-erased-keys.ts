@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { destroyKeys } from "../../../shared/personal-data/destroy-keys.ts";
+import { destroyKeys } from "../../../shared/personal-data/data-key-store.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 
 const MAX_KEYS = 1_000;

@@ -2,7 +2,7 @@ import type pg from "pg";
 import type { Erasure } from "../../../shared/domain/personal-data/erasure.ts";
 import type { PersonType } from "../../../shared/domain/personal-data/person.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { destroyKeysOf } from "../../../shared/personal-data/destroy-keys.ts";
+import { destroyKeysOf } from "../../../shared/personal-data/data-key-store.ts";
 import { createPositionWatch, readPosition } from "../../../shared/postgres/read-model-position.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { CommandContext } from "../../handling/handle.ts";

@@ -1,15 +1,20 @@
 import type { Aggregate, Decision } from "../../../shared/domain/aggregate.ts";
-import { appointmentAggregate, decideEraseAppointment } from "../../../shared/domain/appointment/appointment.ts";
-import { auditorAggregate, decideEraseAuditor } from "../../../shared/domain/audit/auditor.ts";
-import { customerAggregate, decideEraseCustomer } from "../../../shared/domain/clinic/customer.ts";
-import { decideErasePortalUser, portalUserAggregate } from "../../../shared/domain/clinic/portal-user.ts";
-import { decideEraseTicket, queueTicketAggregate } from "../../../shared/domain/clinic/queue-ticket.ts";
-import { decideEraseStaff, staffAggregate } from "../../../shared/domain/clinic/staff.ts";
+import * as appointments from "../../../shared/domain/appointment/appointment.ts";
+import { appointmentAggregate } from "../../../shared/domain/appointment/appointment.ts";
+import * as auditors from "../../../shared/domain/audit/auditor.ts";
+import { auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
+import * as customers from "../../../shared/domain/clinic/customer.ts";
+import { customerAggregate } from "../../../shared/domain/clinic/customer.ts";
+import * as portalUsers from "../../../shared/domain/clinic/portal-user.ts";
+import { portalUserAggregate } from "../../../shared/domain/clinic/portal-user.ts";
+import * as tickets from "../../../shared/domain/clinic/queue-ticket.ts";
+import { queueTicketAggregate } from "../../../shared/domain/clinic/queue-ticket.ts";
+import * as staff from "../../../shared/domain/clinic/staff.ts";
+import { staffAggregate } from "../../../shared/domain/clinic/staff.ts";
 import type { categories } from "../../../shared/domain/events/catalog.ts";
 import type { EventOf } from "../../../shared/domain/events/category.ts";
 import type { Erasure } from "../../../shared/domain/personal-data/erasure.ts";
 import type { PersonalDataCategory, PersonType } from "../../../shared/domain/personal-data/person.ts";
-import { requireOwnedBy } from "../../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { type CommandContext, type CommandResult, handle } from "../../handling/handle.ts";
 import { createClinicContext } from "../operation.ts";
@@ -26,47 +31,42 @@ export const categoriesByType: Record<PersonType, readonly PersonalDataCategory[
   queueTicket: ["notes"],
 };
 
-interface ClinicErasure extends Erasure {
-  clinicId: string;
-  id: string;
-}
-
-type RecordErasure = (
+type RecordErasure<Extra> = (
   log: EventLog,
-  erasure: ClinicErasure,
+  erasure: Erasure & { id: string } & Extra,
   context: CommandContext,
 ) => Promise<Pick<CommandResult<unknown>, "events" | "statePosition">>;
 
-/**
- * Defines the command that records an erasure in the person's stream. Unlike other commands, it also changes closed and
- * deleted clinics, because persons can ask them for an erasure, too.
- */
-function defineErasure<C extends (typeof categories)[number], State>(
+type ClinicErasure = { clinicId: string };
+
+/** @param idName name of the id in the events of the person's stream */
+function defineErasure<C extends (typeof categories)[number], State, Values>(
   aggregate: Aggregate<C, State>,
-  decide: (erasure: ClinicErasure) => Decision<State, EventOf<C>>,
-): RecordErasure {
-  return async (log, erasure, context) => {
-    const clinicContext = await createClinicContext(log, erasure.clinicId, context);
-    return handle(log, aggregate, erasure.id, decide(erasure), clinicContext);
-  };
+  idName: keyof Values & string,
+  decide: (values: Values) => Decision<State, EventOf<C>>,
+): RecordErasure<object> {
+  return (log, { id, ...erasure }, context) =>
+    handle(log, aggregate, id, decide({ [idName]: id, ...erasure } as Values), context);
+}
+
+/**
+ * Restricts the recording of an erasure to a clinic. Unlike other commands, it also changes closed and deleted clinics,
+ * because persons can ask them for an erasure, too.
+ */
+function ofClinic(record: RecordErasure<object>): RecordErasure<ClinicErasure> {
+  return async (log, erasure, context) =>
+    record(log, erasure, await createClinicContext(log, erasure.clinicId, context));
 }
 
 /**
  * Commands that record an erasure of a clinic's person, by type of the person. Each throws {@link DomainError}
  * `<object>_not_found` if the clinic has no such person.
  */
-export const recordErasure: Record<Exclude<PersonType, TypeWithoutClinic>, RecordErasure> = {
-  customer: defineErasure(customerAggregate, ({ id: customerId, ...erasure }) =>
-    decideEraseCustomer({ customerId, ...erasure }),
-  ),
-  staff: defineErasure(staffAggregate, ({ id: staffId, ...erasure }) => decideEraseStaff({ staffId, ...erasure })),
-  appointment: defineErasure(appointmentAggregate, ({ id: _, clinicId, ...erasure }) => (state) => {
-    requireOwnedBy(clinicId, state, "appointment");
-    return decideEraseAppointment(erasure)(state);
-  }),
-  queueTicket: defineErasure(queueTicketAggregate, ({ id: ticketId, ...erasure }) =>
-    decideEraseTicket({ ticketId, ...erasure }),
-  ),
+export const recordErasure: Record<Exclude<PersonType, TypeWithoutClinic>, RecordErasure<ClinicErasure>> = {
+  customer: ofClinic(defineErasure(customerAggregate, "customerId", customers.eraseCustomer)),
+  staff: ofClinic(defineErasure(staffAggregate, "staffId", staff.eraseStaff)),
+  appointment: ofClinic(defineErasure(appointmentAggregate, "appointmentId", appointments.eraseAppointment)),
+  queueTicket: ofClinic(defineErasure(queueTicketAggregate, "ticketId", tickets.eraseTicket)),
 };
 
 /**
@@ -74,10 +74,8 @@ export const recordErasure: Record<Exclude<PersonType, TypeWithoutClinic>, Recor
  * {@link DomainError} `auditor_not_found` or `auditor_not_revoked`.
  */
 export const recordErasureWithoutClinic = {
-  portalUser: (log: EventLog, { id: userId, ...erasure }: Erasure & { id: string }, context: CommandContext) =>
-    handle(log, portalUserAggregate, userId, decideErasePortalUser({ userId, ...erasure }), context),
-  auditor: (log: EventLog, { id, ...erasure }: Erasure & { id: string }, context: CommandContext) =>
-    handle(log, auditorAggregate, id, decideEraseAuditor(erasure), context),
+  portalUser: defineErasure(portalUserAggregate, "userId", portalUsers.erasePortalUser),
+  auditor: defineErasure(auditorAggregate, "auditorId", auditors.eraseAuditor),
 };
 
 export function hasClinic(type: PersonType): type is keyof typeof recordErasure {

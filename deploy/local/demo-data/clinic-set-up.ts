@@ -1,13 +1,10 @@
+import { addResource, offerService, setRule, withdrawService } from "../../../command/operations/catalog-operations.ts";
 import {
-  addResource,
   changeSubscription,
-  offerService,
   openBranch,
   registerClinic,
   setEntitlement,
-  setRule,
   suspendClinic,
-  withdrawService,
 } from "../../../command/operations/clinic-operations.ts";
 import { DAY_MS } from "../../../shared/domain/time/local-time.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
@@ -127,8 +124,8 @@ export function addResources(clinic: DemoClinic, now: number): StepSequence[] {
       const ruleSteps = OPENING_HOURS.map((hours, index) => {
         const ruleId = deriveDemoId(resourceId, "rule", index);
         const validity = { validFrom: null, validUntil: null, ruleType: "opening_hours", recurrence: null };
-        const rule = { ruleId, ...hours, ...validity };
-        return createStep(`${prefix} rule ${index}`, addedAt, setRule, { clinicId, resourceId, rule });
+        const rule = { clinicId, resourceId, ruleId, ...hours, ...validity };
+        return createStep(`${prefix} rule ${index}`, addedAt, setRule, rule);
       });
       return [createStep(prefix, addedAt, addResource, resourceInput), ...ruleSteps];
     }),

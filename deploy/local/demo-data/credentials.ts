@@ -9,17 +9,18 @@ import {
   issueCredential,
   revokeCredential,
 } from "../../../command/operations/application-operations.ts";
-import { readCredential, registerAuditor } from "../../../command/operations/auditor-operations.ts";
+import { registerAuditor } from "../../../command/operations/auditor-operations.ts";
+import { parseCredential } from "../../../command/operations/credentials.ts";
+import { OPERATOR_PREFIX, registerOperator } from "../../../command/operations/operator-operations.ts";
 import { auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
+import { operatorAggregate } from "../../../shared/domain/operator.ts";
 import { applicationAggregate } from "../../../shared/domain/partner/application.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { replaceFile } from "../setup/local-root.ts";
 import { DEMO_OPERATOR } from "./steps.ts";
 
-/** Client secrets by application id, and the auditor's credential under `auditor`. */
+/** Client secrets by application id, and the credentials of the auditor and the operator. */
 const credentialsSchema = z.record(z.string(), z.string());
-
-const AUDITOR_KEY = "auditor";
 
 /**
  * Returns a valid client secret for each application. Reuses a valid secret from the file. Otherwise revokes the
@@ -55,16 +56,44 @@ export async function ensureClientSecrets(
  * Returns the credential of an auditor with access to all clinics. If the file does not contain a valid credential,
  * registers a new auditor.
  */
-export async function ensureAuditorCredential(log: EventLog, file: string, now: number): Promise<string> {
+export function ensureAuditorCredential(log: EventLog, file: string, now: number): Promise<string> {
+  return ensureCredential(file, "auditor", "aud", {
+    load: async (id) => (await loadAggregate(log, auditorAggregate, id)).state,
+    register: async (auditorId) => {
+      const input = { auditorId, name: "Demo auditor", clinicIds: null, expiresAt: null };
+      return (await registerAuditor(log, input, createOperatorContext(DEMO_OPERATOR, now))).credential;
+    },
+  });
+}
+
+/** Returns the credential of a system that may run all commands about clinics, as {@link ensureAuditorCredential}. */
+export function ensureOperatorCredential(log: EventLog, file: string, now: number): Promise<string> {
+  return ensureCredential(file, "operator", OPERATOR_PREFIX, {
+    load: async (id) => (await loadAggregate(log, operatorAggregate, id)).state,
+    register: async (operatorId) => {
+      const input = { operatorId, name: "Demo desk", clinicIds: null, commands: null, expiresAt: null };
+      return (await registerOperator(log, input, createOperatorContext(DEMO_OPERATOR, now))).credential;
+    },
+  });
+}
+
+async function ensureCredential(
+  file: string,
+  key: string,
+  prefix: string,
+  owner: {
+    load(id: string): Promise<{ secretHash: string; revoked: boolean } | undefined>;
+    register(id: string): Promise<string>;
+  },
+): Promise<string> {
   const savedCredentials = readCredentials(file);
-  const savedCredential = savedCredentials[AUDITOR_KEY];
-  const parsedCredential = savedCredential === undefined ? undefined : readCredential(savedCredential);
-  const auditor = parsedCredential && (await loadAggregate(log, auditorAggregate, parsedCredential.auditorId)).state;
-  if (savedCredential && auditor?.secretHash === parsedCredential?.secretHash && auditor?.revoked === false)
+  const savedCredential = savedCredentials[key];
+  const parsedCredential = savedCredential === undefined ? undefined : parseCredential(prefix, savedCredential);
+  const state = parsedCredential && (await owner.load(parsedCredential.ownerId));
+  if (savedCredential && state?.secretHash === parsedCredential?.secretHash && state?.revoked === false)
     return savedCredential;
-  const input = { auditorId: randomUUID(), name: "Demo auditor", clinicIds: null, expiresAt: null };
-  const { credential } = await registerAuditor(log, input, createOperatorContext(DEMO_OPERATOR, now));
-  writeCredentials(file, { ...savedCredentials, [AUDITOR_KEY]: credential });
+  const credential = await owner.register(randomUUID());
+  writeCredentials(file, { ...savedCredentials, [key]: credential });
   return credential;
 }
 

@@ -1,4 +1,3 @@
-import { createCachingEventLog } from "../../../command/cli/import/log-decorators.ts";
 import { createRetryingEventLog } from "../../../command/cli/retry.ts";
 import { loadAggregate } from "../../../command/handling/handle.ts";
 import { portalUserAggregate } from "../../../shared/domain/clinic/portal-user.ts";
@@ -19,7 +18,12 @@ import {
 } from "./applications.ts";
 import { addResources, offerServices, setUpClinic, suspendDemoClinic } from "./clinic-set-up.ts";
 import { type DemoClinic, demoClinics } from "./clinics.ts";
-import { createSessionCookie, ensureAuditorCredential, ensureClientSecrets } from "./credentials.ts";
+import {
+  createSessionCookie,
+  ensureAuditorCredential,
+  ensureClientSecrets,
+  ensureOperatorCredential,
+} from "./credentials.ts";
 import {
   addOtherStaff,
   addPortalUser,
@@ -77,8 +81,9 @@ export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
     const applicationIds = demoApplications.map(({ id }) => id);
     const secrets = await ensureClientSecrets(log, applicationIds, credentialsFile, now);
     const credential = await ensureAuditorCredential(log, credentialsFile, now);
+    const operator = { credential: await ensureOperatorCredential(log, credentialsFile, now) };
     const portalUsers = await describePortalUsers(options, now);
-    return { portalUsers, applications: describeApplications(secrets), auditor: { credential } };
+    return { portalUsers, applications: describeApplications(secrets), auditor: { credential }, operator };
   } finally {
     await Promise.all([client.dispose(), pool.end()]);
   }
@@ -96,7 +101,7 @@ async function seedLog(log: EventLog, now: number, options: DemoOptions): Promis
     if (quarterCount > reportedQuarterCount) options.log(`demo data: ${finishedStepCount} of ${totalStepCount} steps`);
     reportedQuarterCount = Math.max(reportedQuarterCount, quarterCount);
   };
-  await runSteps(createCachingEventLog(log), buildPhases(now), reportProgress, options.signal);
+  await runSteps(log, buildPhases(now), reportProgress, options.signal);
 }
 
 async function describePortalUsers(options: DemoOptions, now: number): Promise<DemoAccess["portalUsers"]> {

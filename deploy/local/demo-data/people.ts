@@ -1,10 +1,9 @@
+import { registerAnimal, registerCustomer } from "../../../command/operations/customer-operations.ts";
 import {
   acceptMembership,
   deactivateStaff,
   grantMembership,
   hireStaff,
-  registerAnimal,
-  registerCustomer,
   selectClinic,
 } from "../../../command/operations/people-operations.ts";
 import type { AnimalRegistration } from "../../../shared/domain/clinic/animal.ts";

@@ -1,6 +1,11 @@
 import { createHash } from "node:crypto";
 import { v5 as uuidv5 } from "uuid";
-import { AlreadyAppliedError, createRecognizingEventLog } from "../../../command/cli/import/log-decorators.ts";
+import {
+  AlreadyAppliedError,
+  createLineLog,
+  createStreamCache,
+  type StreamCache,
+} from "../../../command/cli/import/line-log.ts";
 import type { CommandContext } from "../../../command/handling/handle.ts";
 import { createOperatorContext } from "../../../command/handling/operator.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
@@ -45,6 +50,8 @@ export async function runSteps(
   onStep: (finishedStepCount: number, totalStepCount: number) => void,
   signal?: AbortSignal,
 ): Promise<void> {
+  // Nobody else changes the streams.
+  const cache = createStreamCache(log, "");
   const totalStepCount = phases.flat(2).length;
   let finishedStepCount = 0;
   for (const phase of phases) {
@@ -53,7 +60,7 @@ export async function runSteps(
       for (let sequence = remainingSequences.shift(); sequence; sequence = remainingSequences.shift()) {
         for (const step of sequence) {
           signal?.throwIfAborted();
-          await runStep(log, step).catch((error: unknown) => {
+          await runStep(cache, step).catch((error: unknown) => {
             remainingSequences.length = 0; // prevents the remaining sequences from starting
             throw error;
           });
@@ -66,9 +73,11 @@ export async function runSteps(
   }
 }
 
-async function runStep(log: EventLog, { name, timeMs, run }: Step): Promise<void> {
+async function runStep(cache: StreamCache, { name, timeMs, run }: Step): Promise<void> {
   const causationId = deriveDemoId("step", name);
-  const stepLog = createRecognizingEventLog(log, ({ $causationId }) => $causationId === causationId);
+  const stepLog = createLineLog(cache, undefined, (events) => {
+    if (events.some(({ metadata }) => metadata.$causationId === causationId)) throw new AlreadyAppliedError();
+  });
   try {
     await run(stepLog, {
       ...createOperatorContext(DEMO_OPERATOR, timeMs),

@@ -236,12 +236,12 @@ export function addWalkIns(clinic: DemoClinic, now: number): StepSequence[] {
   });
 }
 
-/** Places two holds for tomorrow, and releases the second hold. Holds expire in a week. */
+/** Places two holds for tomorrow when the room has no appointment, and releases the second. Holds expire in a week. */
 export function addHolds(clinic: DemoClinic, now: number): StepSequence[] {
   const { id: clinicId, timezone } = clinic;
   const tomorrow = addDays(toLocalDate(timezone, now), 1);
   return clinic.branches.flatMap(({ id: branchId }) =>
-    ["12:00", "13:00"].map((time, index) => {
+    ["15:00", "16:00"].map((time, index) => {
       const startsAt = fromLocalTime(timezone, tomorrow, time);
       const holdId = deriveDemoId(branchId, "hold", tomorrow, time);
       const holdInput = {

@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Webhook } from "standardwebhooks";
-import { createStyle } from "../../../shared/command-line/style.ts";
+import { createStyle, renderLine } from "../../../shared/command-line/style.ts";
 import { getLocalPaths, getLocalRoot } from "../setup/project.ts";
 import { readStackFile, type StackFile } from "../stack/stack-file.ts";
 import {
@@ -37,27 +37,46 @@ const PARTNER_POLL_INTERVAL_MS = 500;
 
 const isVerbose = process.argv.includes("--verbose");
 const style = createStyle({ env: process.env, columns: process.stdout.isTTY ? process.stdout.columns : undefined });
-const narrator = createNarrator((line) => console.log(line), style, isVerbose);
+const write = (line: string) => console.log(renderLine(line));
+const narrator = createNarrator(write, style, isVerbose);
 try {
   const file = getLocalPaths(getLocalRoot(process.env)).stack;
   const stack = readStackFile(file);
   if (!stack) throw new Error(`No stack is running (${file} is missing). Run npm start in another terminal first.`);
   const receiver = await startReceiver();
   try {
-    await runJourney(stack, receiver, narrator);
+    const appointmentId = await runJourney(stack, receiver, narrator);
+    write(`\n${style.green("All checks passed.")}${describeNextSteps(stack, appointmentId)}`);
   } finally {
     await receiver.close();
   }
-  console.log(`\n${style.green("All checks passed.")}`);
-  if (!isVerbose) console.log("Next: npm run demo -- --verbose shows all headers and bodies.");
 } catch (error) {
   const reason = error instanceof StepFailedError ? `this check failed: ${error.message}` : (error as Error).message;
   console.error(`\nThe demo stopped: ${reason}`);
   process.exitCode = 1;
 }
 
-/** @throws {StepFailedError} if a check fails */
-async function runJourney(stack: StackFile, receiver: Receiver, narrator: Narrator): Promise<void> {
+function describeNextSteps({ urls, apis, demo }: StackFile, appointmentId: string): string {
+  const application = demo.applications.find(({ environment }) => environment === "sandbox");
+  return `
+
+Where to look next:
+  npm run audit -- events --appointment ${appointmentId}
+                      who did what to the appointment, and what followed from it
+  ${urls.gateway}/audit
+                      the same as a page; credential: ${demo.auditor.credential}
+  ${urls.gateway}/partner
+                      the partner's page; client id: ${application?.clientId}
+                      client secret: ${application?.clientSecret}
+  ${apis.reference}
+                      the API reference, which sends requests to the sandbox${isVerbose ? "" : "\n  npm run demo -- --verbose\n                      shows all headers and bodies"}`;
+}
+
+/**
+ * @returns id of the appointment
+ * @throws {StepFailedError} if a check fails
+ */
+async function runJourney(stack: StackFile, receiver: Receiver, narrator: Narrator): Promise<string> {
   const application = stack.demo.applications.find(({ environment }) => environment === "sandbox");
   if (!application) throw new StepFailedError("the stack must have a sandbox application");
   const headers = await exchangeToken(stack, application, narrator);
@@ -66,9 +85,11 @@ async function runJourney(stack: StackFile, receiver: Receiver, narrator: Narrat
   const { id, createdAt } = await createAppointment(journey);
   await readInPortal(journey, id, createdAt);
   await receiveWebhook(journey, endpoint.secret, id, createdAt);
+  await confirmAndMove(journey, id);
   const deliveryId = await failDelivery(journey, endpoint.id);
   await replayDelivery(journey, endpoint, deliveryId);
   await revokeEndpoint(journey, endpoint.id);
+  return id;
 }
 
 async function exchangeToken(stack: StackFile, application: Application, narrator: Narrator) {
@@ -170,6 +191,21 @@ async function receiveWebhook(journey: Journey, secret: string, id: string, crea
   const payload = verifySignature(secret, webhook) as { data: { appointment: { id: string } } };
   narrator.check("The public standardwebhooks library accepts the signature.", true);
   narrator.check("The webhook is about this appointment.", payload.data.appointment.id === id);
+}
+
+/** The clinic's own system uses the operations API. */
+async function confirmAndMove({ stack, narrator, application }: Journey, appointmentId: string): Promise<void> {
+  const run = (command: string, fields: object = {}) =>
+    narrator.request("POST", `${stack.apis.operations}/commands/${command}`, {
+      headers: { Authorization: `Bearer ${stack.demo.operator.credential}`, "Idempotency-Key": `demo-${randomUUID()}` },
+      body: { appointmentId, clinicId: application.clinicId, ...fields },
+    });
+  narrator.startStep("The clinic's own system confirms the appointment and moves it to another day.");
+  const confirmation = await run("appointment-confirm");
+  narrator.check("The appointment is confirmed.", confirmation.body.events?.[0] === "AppointmentConfirmed");
+  const scheduledAt = new Date(Date.now() + 48 * 3_600_000).toISOString();
+  const move = await run("appointment-reschedule", { scheduledAt });
+  narrator.check("The appointment is moved.", move.status === 200 && move.body.events[0] === "AppointmentRescheduled");
 }
 
 async function failDelivery(journey: Journey, endpointId: string): Promise<string> {

@@ -32,7 +32,7 @@ const SECRET_FIELD_PATTERN = /("(?:access_token|client_secret|secret)": ")([^"]{
 const MAX_PRINTED_CHARACTERS = 1_400;
 
 /** Number of steps of the demo. */
-const STEP_COUNT = 9;
+const STEP_COUNT = 10;
 
 /**
  * Creates the narrator of the demo.
@@ -70,6 +70,7 @@ export function createNarrator(write: (line: string) => void, style: Style, isVe
       const responseBody = text === "" ? null : JSON.parse(text);
       const duration = formatMilliseconds(performance.now() - startedAt);
       write(`  ${method} ${new URL(url).pathname} ${style.dim("→")} ${response.status} in ${duration}`);
+      for (const [headerName, value] of response.headers) writeDetail(`    ${headerName}: ${value}`);
       writeDetail(formatBody(responseBody));
       return { status: response.status, headers: response.headers, body: responseBody };
     },

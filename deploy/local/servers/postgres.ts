@@ -31,7 +31,7 @@ interface PostgresOptions {
 const SERVER_SETTINGS = [
   "listen_addresses=127.0.0.1",
   "unix_socket_directories=", // clients can connect only over loopback, with a password
-  "max_connections=60",
+  "max_connections=100",
   "shared_buffers=128MB",
   "timezone=UTC",
   "log_timezone=UTC",

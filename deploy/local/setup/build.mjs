@@ -17,6 +17,7 @@ const ASSET_FOLDERS = [
   "command/cli/import/examples",
   "projection/migrations",
   "query-api/docs/assets",
+  "query-api/docs/renderer",
   "query-api/partner-page/assets",
   "shared/page/assets",
 ];
@@ -94,6 +95,9 @@ function compile(project, buildFolder) {
   if (fs.existsSync(buildFolder)) fs.renameSync(buildFolder, former);
   fs.renameSync(next, buildFolder);
   fs.rmSync(former, { recursive: true, force: true });
+  // Until the texts are written, the executable loads its code to show its help.
+  const writer = path.join(buildFolder, "bin", "write-texts.js");
+  if (fs.existsSync(writer)) spawnSync(process.execPath, [writer], { stdio: ["ignore", "ignore", "inherit"] });
 }
 
 function runCompiler(project, output) {

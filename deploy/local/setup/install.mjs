@@ -50,7 +50,8 @@ function hasAllPackages(lockFile, recordFile) {
 async function install(project) {
   const [command, ...npm] = getNpmCommand();
   // npm ci skips development dependencies if NODE_ENV is production, but the local stack needs them.
-  const args = [...npm, "ci", "--include=dev", "--include=optional", "--no-audit", "--no-fund"];
+  // Packages of the API reference run only in browsers, but npm warns that they ask for a later version of Node.
+  const args = [...npm, "ci", "--include=dev", "--include=optional", "--no-audit", "--no-fund", "--loglevel=error"];
   const startedAt = Date.now();
   const seconds = () => Math.round((Date.now() - startedAt) / 1000);
   printLine("Installing the dependencies (npm ci) …");

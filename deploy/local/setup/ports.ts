@@ -10,6 +10,7 @@ const COMPONENTS = {
   queryApi: { variable: "QUERY_API_PORT", port: 8082 },
   projection: { variable: "PROJECTION_PORT", port: 8083 },
   audit: { variable: "AUDIT_PORT", port: 8084 },
+  operations: { variable: "OPERATIONS_PORT", port: 8085 },
   eventstore: { variable: "EVENTSTORE_PORT", port: 8113 },
   postgres: { variable: "POSTGRES_PORT", port: 8432 },
   nats: { variable: "NATS_PORT", port: 8422 },

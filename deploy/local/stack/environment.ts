@@ -39,6 +39,9 @@ export function mapServices<Value>(create: (name: ServiceName) => Value): Record
   return Object.fromEntries(entries) as Record<ServiceName, Value>;
 }
 
+/** The operations API has a listener of its own in the command service. */
+export const buildOperationsUrl = (ports: Ports) => `http://127.0.0.1:${ports.operations}/operations/v1`;
+
 export function buildServiceUrls(ports: Ports): ServiceUrls {
   return mapServices((name) => `http://127.0.0.1:${ports[name]}`);
 }
@@ -95,6 +98,7 @@ function buildServiceSettings({ ports, secrets, servers, inheritedEnv }: Environ
       DATABASE_URL: servers.databaseUrls.command,
       TOKEN_ISSUER: urls.gateway,
       TOKEN_SIGNING_KEYS: secrets.tokenSigningKeys,
+      OPERATIONS_PORT: String(ports.operations),
     },
     queryApi: {
       ...gatewaySettings,

@@ -17,7 +17,7 @@ const stackFileSchema = z.object({
     ...createTextFields(...SERVICE_NAMES, "eventstore", "nats"),
     postgres: z.object(createTextFields("projection", "command", "query", "audit")),
   }),
-  apis: z.object(createTextFields("portal", "sandbox", "production", "audit", "reference")),
+  apis: z.object(createTextFields("portal", "sandbox", "production", "audit", "operations", "reference")),
   health: z.object(createTextFields(...SERVICE_NAMES)),
   /** Private JWK Set that signs audit exports, as JSON text. */
   auditSigningKeys: z.string(),
@@ -35,6 +35,8 @@ const stackFileSchema = z.object({
     ),
     /** Auditor with access to all recorded events. */
     auditor: z.object(createTextFields("credential")),
+    /** System that may run all commands about clinics. */
+    operator: z.object(createTextFields("credential")),
   }),
 });
 
@@ -43,7 +45,7 @@ export type StackFile = z.infer<typeof stackFileSchema>;
 export type DemoAccess = StackFile["demo"];
 
 /** Saves and returns the description of the stack for scripts, the demo and command-line programs. */
-export function writeStackFile({ servers, urls }: LocalStack, demoAccess: DemoAccess): StackFile {
+export function writeStackFile({ servers, urls, operationsUrl }: LocalStack, demoAccess: DemoAccess): StackFile {
   const { gateway: gatewayUrl } = urls;
   const { auditSigningKeys, personalDataKeys, webhookSecretKeys } = servers.root.secrets;
   const content: StackFile = {
@@ -60,6 +62,7 @@ export function writeStackFile({ servers, urls }: LocalStack, demoAccess: DemoAc
       sandbox: `${gatewayUrl}/sandbox/v1`,
       production: `${gatewayUrl}/production/v1`,
       audit: `${gatewayUrl}/audit/v1`,
+      operations: operationsUrl,
       reference: `${gatewayUrl}/docs`,
     },
     health: mapServices((service) => `${urls[service]}/health/ready`),
@@ -123,15 +126,17 @@ export function buildCommandLineEnvironment(env: NodeJS.ProcessEnv, stack: Runni
 /** Formats the message of `npm start`. Omits the passwords of external servers. */
 export function formatReadyMessage({ apis, urls, demo }: StackFile, root: string, durationMs: number): string {
   const [user] = demo.portalUsers;
+  const application = demo.applications.find(({ environment }) => environment === "sandbox");
   const { hosts, path: databasePath } = parseConnectionString(urls.postgres.projection);
   return `
 Clinic Service is ready (${(durationMs / 1000).toFixed(1)} s). Press Ctrl-C to stop.
   portal API    ${apis.portal}
   partner API   ${apis.sandbox}  ${apis.production}
   API reference ${apis.reference}
-  partner page  ${urls.gateway}/partner
+  partner page  ${urls.gateway}/partner${application ? `  (client id: ${application.clientId}, client secret: ${application.clientSecret})` : ""}
   portal user   ${user?.id} (${user?.name}; the option --user of commands)
   audit page    ${urls.gateway}/audit  (credential: ${demo.auditor.credential})
+  operations    ${apis.operations}  (credential: ${demo.operator.credential})
   event log     ${removeCredentials(urls.eventstore)}
   Postgres      ${hosts.join(",")}${databasePath}
   NATS          ${removeCredentials(urls.nats)}

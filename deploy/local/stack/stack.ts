@@ -10,6 +10,7 @@ import { findFreePorts, readPorts } from "../setup/ports.ts";
 import { SetupError } from "../setup/setup-error.ts";
 import type { Component } from "../supervisor/component.ts";
 import {
+  buildOperationsUrl,
   buildServiceEnvironments,
   buildServiceUrls,
   type Environment,
@@ -35,6 +36,7 @@ export interface StackOptions extends Omit<ServerOptions, "ports" | "otherCompon
 export interface LocalStack {
   servers: Servers;
   urls: ServiceUrls;
+  operationsUrl: string;
   env: Environments;
   components: Record<ServerName | ServiceName, Component>;
   /** Stops the services, then the servers. */
@@ -76,7 +78,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
     throw error;
   }
   const components = { ...servers.components, ...services };
-  return { servers, urls: buildServiceUrls(ports), env, components, stop };
+  return { servers, urls: buildServiceUrls(ports), operationsUrl: buildOperationsUrl(ports), env, components, stop };
 }
 
 /**

@@ -2,20 +2,11 @@ import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { buildIsAnimalVisibleSql } from "../../../shared/partner-api/animal-access.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
-import { listGroups, type OrderableDelivery, releaseNext, TRY_LOCK_ORDER_SQL } from "../match/ordering.ts";
-import { buildPendingEndpointsSql, LANE_CONDITIONS, READ_MODELS_CURRENT_SQL } from "../schedule/due.ts";
-import {
-  addToOutbox,
-  createDeliverySkippedEvent,
-  DELIVERY_ROUND_COLUMNS,
-  type DeliveryRound,
-  inTransaction,
-} from "./outbox.ts";
+import { listGroups, type OrderableDelivery, releaseNext } from "../match/ordering.ts";
+import { READ_MODELS_CURRENT_SQL } from "../match/revocations.ts";
+import { buildPendingEndpointsSql, PENDING_CONDITIONS } from "../schedule/due.ts";
 
 const MAX_CLOSED_DELIVERIES = 500;
-
-/** Each condition has a partial index. */
-const PENDING_CONDITIONS = { ...LANE_CONDITIONS, held: "is_held" };
 
 /**
  * Maximum time that a due delivery waits for the approval of its endpoint's origin. After this time, the delivery is
@@ -28,7 +19,6 @@ export const closedStatuses = ["skipped", "cancelled"] as const;
 export type ClosedStatus = (typeof closedStatuses)[number];
 
 export interface SweepResult {
-  /** For each skipped delivery, an event was added to the outbox. */
   closedCounts: Record<ClosedStatus, number>;
   hasMore: boolean;
 }
@@ -36,13 +26,14 @@ export interface SweepResult {
 /**
  * Closes a batch of pending deliveries that may no longer be sent. Deliveries to a disabled endpoint are skipped.
  * Deliveries are cancelled if the endpoint, the application or the installation was revoked, or the application lost
- * access to the branch or the animal. Deliveries with an attempt in progress stay pending.
+ * access to the branch or the animal. Deliveries with an attempt in progress stay pending, and so do those whose access is
+ * unknown because its stream is quarantined.
  *
  * @param now milliseconds since 1970
  */
 export function closeUnsendableDeliveries(pool: pg.Pool, now: number): Promise<SweepResult> {
   const values = [toInstant(now)];
-  return closeDeliveries(pool, { name: "close unsendable deliveries", text: CLOSE_UNSENDABLE_SQL, values }, now, now);
+  return closeDeliveries(pool, { name: "close unsendable deliveries", text: CLOSE_UNSENDABLE_SQL, values }, now);
 }
 
 /**
@@ -55,31 +46,17 @@ export function skipUnapprovedDeliveries(pool: pg.Pool, now: number): Promise<Sw
   const oldestDueAt = now - MAX_APPROVAL_WAIT_MS;
   const values = [toInstant(now), toInstant(oldestDueAt)];
   // The wait of a released delivery does not start again.
-  return closeDeliveries(
-    pool,
-    { name: "skip unapproved deliveries", text: SKIP_UNAPPROVED_SQL, values },
-    now,
-    oldestDueAt,
-  );
+  return closeDeliveries(pool, { name: "skip unapproved deliveries", text: SKIP_UNAPPROVED_SQL, values }, oldestDueAt);
 }
 
 /** @param earliestDueAt earliest due time of deliveries that are released. Milliseconds since 1970 */
-function closeDeliveries(
-  pool: pg.Pool,
-  statement: pg.QueryConfig,
-  now: number,
-  earliestDueAt: number,
-): Promise<SweepResult> {
-  return inTransaction(pool, async (client) => {
-    const { rows } = await client.query<DeliveryRound & OrderableDelivery & { status: ClosedStatus }>(statement);
-    // The next search finds the released deliveries.
-    await releaseNext(client, listGroups(rows), earliestDueAt);
-    const skippedRows = rows.filter(({ status }) => status === "skipped");
-    const outboxEvents = skippedRows.map((row) => createDeliverySkippedEvent(row, now));
-    await addToOutbox(client, outboxEvents);
-    const closedCounts = { skipped: skippedRows.length, cancelled: rows.length - skippedRows.length };
-    return { closedCounts, hasMore: rows.length === MAX_CLOSED_DELIVERIES };
-  });
+async function closeDeliveries(pool: pg.Pool, statement: pg.QueryConfig, earliestDueAt: number): Promise<SweepResult> {
+  const { rows } = await pool.query<OrderableDelivery & { status: ClosedStatus }>(statement);
+  // The next search finds the released deliveries.
+  await releaseNext(pool, listGroups(rows), earliestDueAt);
+  const skippedCount = rows.filter(({ status }) => status === "skipped").length;
+  const closedCounts = { skipped: skippedCount, cancelled: rows.length - skippedCount };
+  return { closedCounts, hasMore: rows.length === MAX_CLOSED_DELIVERIES };
 }
 
 /** Closes the chosen deliveries, except those whose record another transaction has locked. */
@@ -100,7 +77,7 @@ const CLOSE_CHOSEN_SQL = `,
      SET status = closed.status, attempt_count = closed.attempt_count, next_attempt_at = NULL, updated_at = $1
     FROM closed
    WHERE d.delivery_id = closed.delivery_id
-  RETURNING ${DELIVERY_ROUND_COLUMNS}, d.status, closed.ordering_key AS "orderingKey"`;
+  RETURNING d.endpoint_id AS "endpointId", d.status, closed.ordering_key AS "orderingKey"`;
 
 /** Reads one index entry for each branch of the pending deliveries of the endpoint `s`, if its branches are limited. */
 const PENDING_BRANCHES_SQL = `
@@ -130,17 +107,16 @@ const PENDING_ANIMALS_SQL = `
   SELECT animal_id FROM animals`;
 
 const CLOSE_UNSENDABLE_SQL = `
-  WITH RECURSIVE ${buildPendingEndpointsSql("first_endpoints", LANE_CONDITIONS.first)},
-  ${buildPendingEndpointsSql("retry_endpoints", LANE_CONDITIONS.retry)},
-  ${buildPendingEndpointsSql("held_endpoints", PENDING_CONDITIONS.held)},
+  WITH RECURSIVE ${buildPendingEndpointsSql("released_endpoints", PENDING_CONDITIONS.released)},
+  ${buildPendingEndpointsSql("blocked_endpoints", PENDING_CONDITIONS.blocked)},
   access AS MATERIALIZED (
     SELECT e.endpoint_id, e.application_id, i.branch_ids, i.animal_access,
-           e.status = 'revoked' OR a.revoked OR (e.clinic_id IS NOT NULL AND i.status IS DISTINCT FROM 'approved') AS revoked, e.status = 'disabled' AS disabled
+           e.status = 'revoked' OR a.revoked OR COALESCE(i.status <> 'approved', false) AS revoked,
+           e.status = 'disabled' AS disabled
       FROM ${READ_MODEL_SCHEMA}.webhook_endpoint e
       LEFT JOIN ${READ_MODEL_SCHEMA}.installation i ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id
       JOIN ${READ_MODEL_SCHEMA}.partner_application a ON a.application_id = e.application_id
-     WHERE e.endpoint_id IN (SELECT endpoint_id FROM first_endpoints UNION SELECT endpoint_id FROM retry_endpoints
-                             UNION SELECT endpoint_id FROM held_endpoints)
+     WHERE e.endpoint_id IN (SELECT endpoint_id FROM released_endpoints UNION SELECT endpoint_id FROM blocked_endpoints)
        AND ${READ_MODELS_CURRENT_SQL}
   ),
   uncovered AS (
@@ -153,21 +129,23 @@ const CLOSE_UNSENDABLE_SQL = `
     SELECT s.endpoint_id, n.animal_id
       FROM access s
      CROSS JOIN LATERAL (${PENDING_ANIMALS_SQL}) n
-     WHERE NOT s.revoked AND NOT s.disabled AND NOT ${buildIsAnimalVisibleSql({
-       animalAccess: "s.animal_access",
-       applicationId: "s.application_id",
-       animalId: "n.animal_id",
-     })}
+     WHERE NOT s.revoked AND NOT s.disabled
+       AND NOT EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.quarantined_stream WHERE stream = 'animalConsent-' || n.animal_id)
+       AND NOT ${buildIsAnimalVisibleSql({
+         animalAccess: "s.animal_access",
+         applicationId: "s.application_id",
+         animalId: "n.animal_id",
+       })}
   ),
-  chosen AS MATERIALIZED (SELECT * FROM (${buildLanesSql(
-    (laneCondition) => `
+  chosen AS MATERIALIZED (SELECT * FROM (${buildUnionSql(
+    (condition) => `
     SELECT d.delivery_id, d.status
       FROM access s
      CROSS JOIN LATERAL (
        SELECT delivery_id, CASE WHEN s.disabled AND NOT s.revoked THEN 'skipped' ELSE 'cancelled' END AS status
          FROM webhooks.pending_delivery
-        WHERE endpoint_id = s.endpoint_id AND ${laneCondition}
-          AND (lease_expires_at IS NULL OR lease_expires_at <= $1) AND ${TRY_LOCK_ORDER_SQL}
+        WHERE endpoint_id = s.endpoint_id AND ${condition}
+          AND (lease_expires_at IS NULL OR lease_expires_at <= $1)
         LIMIT ${MAX_CLOSED_DELIVERIES}
           FOR UPDATE SKIP LOCKED) d
      WHERE s.revoked OR s.disabled`,
@@ -179,7 +157,7 @@ const CLOSE_UNSENDABLE_SQL = `
        SELECT delivery_id
          FROM webhooks.pending_delivery
         WHERE endpoint_id = u.endpoint_id AND branch_id = u.branch_id
-          AND (lease_expires_at IS NULL OR lease_expires_at <= $1) AND ${TRY_LOCK_ORDER_SQL}
+          AND (lease_expires_at IS NULL OR lease_expires_at <= $1)
         LIMIT ${MAX_CLOSED_DELIVERIES}
           FOR UPDATE SKIP LOCKED) d
     UNION ALL
@@ -190,23 +168,23 @@ const CLOSE_UNSENDABLE_SQL = `
          FROM webhooks.pending_delivery
         WHERE endpoint_id = u.endpoint_id AND branch_id IS NOT NULL
           AND (animal_id = u.animal_id OR (animal_id IS NULL AND u.animal_id IS NULL))
-          AND (lease_expires_at IS NULL OR lease_expires_at <= $1) AND ${TRY_LOCK_ORDER_SQL}
+          AND (lease_expires_at IS NULL OR lease_expires_at <= $1)
         LIMIT ${MAX_CLOSED_DELIVERIES}
           FOR UPDATE SKIP LOCKED) d
      LIMIT ${MAX_CLOSED_DELIVERIES}
   )${CLOSE_CHOSEN_SQL}`;
 
 const SKIP_UNAPPROVED_SQL = `
-  WITH chosen AS MATERIALIZED (${buildLanesSql(
-    (laneCondition) => `
+  WITH chosen AS MATERIALIZED (${buildUnionSql(
+    (condition) => `
     SELECT d.delivery_id, 'skipped' AS status
       FROM ${READ_MODEL_SCHEMA}.webhook_endpoint e
       JOIN ${READ_MODEL_SCHEMA}.partner_application a ON a.application_id = e.application_id
      CROSS JOIN LATERAL (
        SELECT delivery_id
          FROM webhooks.pending_delivery
-        WHERE endpoint_id = e.endpoint_id AND ${laneCondition}
-          AND next_attempt_at < $2 AND (lease_expires_at IS NULL OR lease_expires_at < $2) AND ${TRY_LOCK_ORDER_SQL}
+        WHERE endpoint_id = e.endpoint_id AND ${condition}
+          AND next_attempt_at < $2 AND (lease_expires_at IS NULL OR lease_expires_at < $2)
         LIMIT ${MAX_CLOSED_DELIVERIES}
           FOR UPDATE SKIP LOCKED) d
      WHERE e.environment = 'production' AND NOT a.webhook_origins ? e.origin AND ${READ_MODELS_CURRENT_SQL}`,
@@ -214,12 +192,12 @@ const SKIP_UNAPPROVED_SQL = `
   )${CLOSE_CHOSEN_SQL}`;
 
 /**
- * Returns SQL that selects one batch of deliveries from both lanes and of held deliveries. Each needs a separate query,
- * because each has a separate index of pending deliveries.
+ * Returns SQL that selects one batch of released and blocked deliveries. Each needs a separate query, because each has
+ * a separate index.
  *
- * @param buildLaneSql creates one of the queries from the SQL condition of its deliveries
+ * @param buildPartSql creates one of the queries from the SQL condition of its deliveries
  */
-function buildLanesSql(buildLaneSql: (laneCondition: string) => string): string {
-  const laneQueries = Object.values(PENDING_CONDITIONS).map(buildLaneSql);
-  return `SELECT * FROM (${laneQueries.join(" UNION ALL ")}) lanes LIMIT ${MAX_CLOSED_DELIVERIES}`;
+function buildUnionSql(buildPartSql: (condition: string) => string): string {
+  const parts = Object.values(PENDING_CONDITIONS).map(buildPartSql);
+  return `SELECT * FROM (${parts.join(" UNION ALL ")}) parts LIMIT ${MAX_CLOSED_DELIVERIES}`;
 }

@@ -1,89 +1,105 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import { listGroups, lockOrder, type OrderedGroup, releaseNext } from "../match/ordering.ts";
-import type { DueEndpoint } from "../schedule/due.ts";
+import { inTransaction } from "../../../shared/postgres/pool.ts";
+import { listGroups, releaseNext } from "../match/ordering.ts";
+import type { DueEndpoint } from "../schedule/schedule.ts";
 import type { FinishedAttempt } from "../send/attempt-delivery.ts";
 import type { ClaimedDelivery } from "../send/claim.ts";
-import { deleteFailurePeriods, type FailingEndpoints, trackFailingEndpoints } from "./failing-endpoints.ts";
-import {
-  addToOutbox,
-  createDeliveryFailedEvent,
-  createEndpointDisabledEvent,
-  createFailureReportedEvent,
-  inTransaction,
-  type OutboxEvent,
-} from "./outbox.ts";
+import { trackFailingEndpoints } from "./failing-endpoints.ts";
 
 interface WrittenOutcomes {
-  outboxEventCount: number;
+  /** Ids of the deliveries whose outcomes are written. The others have rows that another transaction has locked. */
+  writtenIds: ReadonlySet<string>;
   /** Endpoints with a delivery that became due because the delivery before it has ended. */
   releasedEndpoints: DueEndpoint[];
 }
 
 /**
  * Writes the outcomes of attempts in one transaction: the attempts, the status and next due time of the deliveries, and
- * events for the outbox. If the delivery has been leased again since the attempt, only a success changes the delivery.
- * Releases the deliveries that were held because of a delivery that has ended.
+ * the failure periods of the endpoints. If the delivery has been leased again since the attempt, only a success changes
+ * the delivery. Then releases the deliveries that were blocked because of a delivery that has ended.
+ *
+ * @param options.skipsLocked if true, outcomes whose rows another transaction has locked are not written. If false, the
+ *   transaction waits for these rows, which costs less if there are none
+ * @param options.now milliseconds since 1970
  */
 export async function writeOutcomes(
   pool: pg.Pool,
   outcomes: readonly FinishedAttempt[],
-  now: number,
+  { skipsLocked, now }: { skipsLocked: boolean; now: number },
 ): Promise<WrittenOutcomes> {
-  const groups = listGroups(outcomes.map(({ delivery }) => delivery));
-  const isSuccess = outcomes.every(({ verdict }) => verdict.status === "delivered");
-  if (isSuccess && groups.length === 0) {
-    await writeSuccesses(pool, outcomes, now);
-    return { outboxEventCount: 0, releasedEndpoints: [] };
-  }
-  return inTransaction(pool, async (client) => {
-    await lockOrder(client, groups);
-    let outboxEventCount = 0;
-    if (isSuccess) await writeSuccesses(client, outcomes, now);
-    else outboxEventCount = await writeWithFailures(client, outcomes, now);
-    return { outboxEventCount, releasedEndpoints: await releaseNext(client, listEndedGroups(outcomes), now) };
-  });
+  let writtenIds: ReadonlySet<string> = new Set(outcomes.map(({ delivery }) => delivery.deliveryId));
+  if (outcomes.every(({ verdict }) => verdict.status === "delivered"))
+    writtenIds = await writeSuccesses(pool, outcomes, { skipsLocked, now });
+  else
+    await inTransaction(pool, async (client) => {
+      if (skipsLocked) writtenIds = await lockRows(client, outcomes);
+      const readyOutcomes = outcomes.filter(({ delivery }) => writtenIds.has(delivery.deliveryId));
+      if (readyOutcomes.length > 0) await writeWithFailures(client, readyOutcomes, now);
+    });
+  const endedDeliveries = outcomes.flatMap(({ delivery, verdict }) =>
+    verdict.status === "pending" || !writtenIds.has(delivery.deliveryId) ? [] : [delivery],
+  );
+  // If this statement fails, the dispatcher releases the deliveries a moment later.
+  const releasedEndpoints = await releaseNext(pool, listGroups(endedDeliveries), now).catch(() => []);
+  return { writtenIds, releasedEndpoints };
 }
 
-function listEndedGroups(outcomes: readonly FinishedAttempt[]): OrderedGroup[] {
-  return listGroups(outcomes.flatMap(({ delivery, verdict }) => (verdict.status === "pending" ? [] : [delivery])));
+/** SQL of the CTE `ready`: the outcomes `o` whose rows this transaction has locked now. $1: deliveries. */
+const LOCKED_SQL = `
+  delivery_row AS MATERIALIZED (
+    SELECT p.delivery_id FROM webhooks.pending_delivery p JOIN webhooks.delivery d USING (delivery_id)
+     WHERE p.delivery_id = ANY ($1::uuid[]) FOR UPDATE SKIP LOCKED
+  ),
+  attempt_row AS MATERIALIZED (
+    SELECT delivery_id, number FROM webhooks.attempt WHERE delivery_id = ANY ($1::uuid[]) FOR UPDATE SKIP LOCKED
+  ),
+  pending AS MATERIALIZED (
+    SELECT delivery_id FROM webhooks.pending_delivery WHERE delivery_id = ANY ($1::uuid[])
+  ),
+  recorded AS MATERIALIZED (
+    SELECT delivery_id, number FROM webhooks.attempt WHERE delivery_id = ANY ($1::uuid[])
+  ),
+  ready AS MATERIALIZED (
+    SELECT o.* FROM o
+     WHERE ((o.delivery_id, o.number) IN (TABLE attempt_row) OR (o.delivery_id, o.number) NOT IN (TABLE recorded))
+       AND (o.delivery_id IN (TABLE delivery_row) OR o.delivery_id NOT IN (TABLE pending))
+  )`;
+
+/**
+ * Locks the rows of finished deliveries, and the failure periods of their endpoints.
+ *
+ * @returns ids of the deliveries whose rows are locked
+ */
+async function lockRows(client: pg.ClientBase, outcomes: readonly FinishedAttempt[]): Promise<Set<string>> {
+  const { rows } = await client.query<{ id: string }>({
+    name: "lock outcomes",
+    text: `WITH o AS MATERIALIZED (
+             SELECT * FROM unnest($1::uuid[], $2::integer[], $3::uuid[]) AS o (delivery_id, number, endpoint_id)),
+           ${LOCKED_SQL},
+           period AS MATERIALIZED (
+             SELECT endpoint_id FROM webhooks.failing_endpoint
+              WHERE endpoint_id = ANY ($3::uuid[]) ORDER BY endpoint_id FOR UPDATE SKIP LOCKED)
+           SELECT delivery_id AS id FROM ready
+            WHERE endpoint_id IN (SELECT endpoint_id FROM period)
+               OR NOT EXISTS (SELECT FROM webhooks.failing_endpoint f WHERE f.endpoint_id = ready.endpoint_id)`,
+    values: [
+      outcomes.map(({ delivery }) => delivery.deliveryId),
+      outcomes.map(({ delivery }) => delivery.attemptNumber),
+      outcomes.map(({ delivery }) => delivery.endpointId),
+    ],
+  });
+  return new Set(rows.map(({ id }) => id));
 }
 
 async function writeWithFailures(
   client: pg.ClientBase,
   outcomes: readonly FinishedAttempt[],
   now: number,
-): Promise<number> {
+): Promise<void> {
   await writeAttempts(client, outcomes);
-  const movedIds = await updateDeliveries(client, outcomes, now);
-  const outboxEvents: OutboxEvent[] = [];
-  for (const { delivery, verdict } of outcomes) {
-    if (verdict.status !== "failed") continue;
-    if (movedIds.has(delivery.deliveryId))
-      outboxEvents.push(createDeliveryFailedEvent(delivery, delivery.attemptNumber, now));
-    if (verdict.isGone) outboxEvents.push(createEndpointDisabledEvent(delivery, "gone", now));
-  }
-  outboxEvents.push(...createEndpointEvents(outcomes, await trackFailingEndpoints(client, outcomes, now), now));
-  await deleteFailurePeriods(client, listDisabledEndpointIds(outboxEvents));
-  await addToOutbox(client, outboxEvents);
-  return outboxEvents.length;
-}
-
-function createEndpointEvents(
-  outcomes: readonly FinishedAttempt[],
-  { disableIds, reports }: FailingEndpoints,
-  now: number,
-): OutboxEvent[] {
-  const lastDeliveries = new Map(outcomes.map(({ delivery }) => [delivery.endpointId, delivery]));
-  return [...lastDeliveries].flatMap(([endpointId, delivery]) => {
-    if (disableIds.has(endpointId)) return [createEndpointDisabledEvent(delivery, "no_success", now)];
-    const failurePeriod = reports.get(endpointId);
-    return failurePeriod ? [createFailureReportedEvent(delivery, failurePeriod, now)] : [];
-  });
-}
-
-function listDisabledEndpointIds(outboxEvents: readonly OutboxEvent[]): string[] {
-  return outboxEvents.flatMap(({ event }) => (event.type === "WebhookEndpointDisabled" ? [event.data.endpointId] : []));
+  await updateDeliveries(client, outcomes, now);
+  await trackFailingEndpoints(client, outcomes, now);
 }
 
 async function writeAttempts(client: pg.ClientBase, outcomes: readonly FinishedAttempt[]): Promise<void> {
@@ -106,7 +122,7 @@ const MOVE_DELIVERIES_SQL = `
   ),
   retried AS (
     UPDATE webhooks.pending_delivery p
-       SET next_attempt_at = o.next_attempt_at, round_attempt_count = p.round_attempt_count + 1, lease_expires_at = NULL
+       SET next_attempt_at = o.next_attempt_at, failed_attempt_count = p.failed_attempt_count + 1, lease_expires_at = NULL
       FROM o
      WHERE p.delivery_id = ANY ($1) AND p.delivery_id = o.delivery_id AND p.attempt_count = o.number
        AND o.status = 'pending'
@@ -123,15 +139,14 @@ const MOVE_DELIVERIES_SQL = `
      SET status = moved.status, attempt_count = moved.attempt_count, next_attempt_at = moved.next_attempt_at,
          updated_at = $5
     FROM (SELECT * FROM retried UNION ALL SELECT * FROM ended) moved
-   WHERE d.delivery_id = moved.delivery_id
-  RETURNING d.delivery_id`;
+   WHERE d.delivery_id = moved.delivery_id`;
 
 async function updateDeliveries(
   client: pg.ClientBase,
   outcomes: readonly FinishedAttempt[],
   now: number,
-): Promise<Set<string>> {
-  const { rows } = await client.query<{ delivery_id: string }>({
+): Promise<void> {
+  await client.query({
     name: "move deliveries",
     text: MOVE_DELIVERIES_SQL,
     values: [
@@ -142,84 +157,63 @@ async function updateDeliveries(
       toInstant(now),
     ],
   });
-  return new Set(rows.map(({ delivery_id }) => delivery_id));
-}
-
-/**
- * Returns the ids of the deliveries whose outcomes can be written now, because no other transaction has locked the
- * delivery or the failure period of its endpoint.
- */
-export async function findUnlocked(pool: pg.Pool, outcomes: readonly FinishedAttempt[]): Promise<Set<string>> {
-  const { rows } = await pool.query<{ id: string }>({
-    name: "unlocked outcomes",
-    text: `WITH unlocked AS (
-             SELECT p.delivery_id FROM webhooks.pending_delivery p JOIN webhooks.delivery d USING (delivery_id)
-              WHERE p.delivery_id = ANY ($1::uuid[]) FOR UPDATE SKIP LOCKED),
-           unlocked_endpoint AS (
-             SELECT endpoint_id FROM webhooks.failing_endpoint
-              WHERE endpoint_id = ANY ($2::uuid[]) FOR UPDATE SKIP LOCKED)
-           SELECT o.id FROM unnest($1::uuid[], $2::uuid[]) AS o (id, endpoint_id)
-            WHERE (o.id IN (SELECT delivery_id FROM unlocked)
-                   OR NOT EXISTS (SELECT FROM webhooks.pending_delivery WHERE delivery_id = o.id))
-              AND (o.endpoint_id IN (SELECT endpoint_id FROM unlocked_endpoint)
-                   OR NOT EXISTS (SELECT FROM webhooks.failing_endpoint WHERE endpoint_id = o.endpoint_id))`,
-    values: [outcomes.map(({ delivery }) => delivery.deliveryId), outcomes.map(({ delivery }) => delivery.endpointId)],
-  });
-  return new Set(rows.map(({ id }) => id));
 }
 
 /** Releases the leases of interrupted attempts, whose outcome stays unknown. */
 export async function releaseLeases(pool: pg.Pool, deliveries: readonly ClaimedDelivery[], now: number): Promise<void> {
   const deliveryIds = deliveries.map(({ deliveryId }) => deliveryId);
-  await inTransaction(pool, async (client) => {
-    await lockOrder(client, listGroups(deliveries));
-    await client.query({
-      text: `WITH released AS (
-               UPDATE webhooks.pending_delivery p SET lease_expires_at = NULL
-                 FROM unnest($1::uuid[], $2::integer[]) AS c (delivery_id, number)
-                WHERE p.delivery_id = ANY ($1) AND p.delivery_id = c.delivery_id AND p.attempt_count = c.number
-               RETURNING p.delivery_id)
-             UPDATE webhooks.delivery d SET updated_at = $3 FROM released WHERE d.delivery_id = released.delivery_id`,
-      values: [deliveryIds, deliveries.map(({ attemptNumber }) => attemptNumber), toInstant(now)],
-    });
-  });
+  await pool.query(
+    `WITH released AS (
+       UPDATE webhooks.pending_delivery p SET lease_expires_at = NULL
+         FROM unnest($1::uuid[], $2::integer[]) AS c (delivery_id, number)
+        WHERE p.delivery_id = ANY ($1) AND p.delivery_id = c.delivery_id AND p.attempt_count = c.number
+       RETURNING p.delivery_id)
+     UPDATE webhooks.delivery d SET updated_at = $3 FROM released WHERE d.delivery_id = released.delivery_id`,
+    [deliveryIds, deliveries.map(({ attemptNumber }) => attemptNumber), toInstant(now)],
+  );
 }
 
 /**
  * Writes the outcomes of successful attempts in one statement, so that the usual case takes one round trip. The
  * statement updates attempts and deliveries, and ends the failure periods of the endpoints.
  *
- * @param db pool, or the connection of a transaction
  * @param now milliseconds since 1970
+ * @returns ids of the deliveries whose outcomes are written
  */
 async function writeSuccesses(
-  db: pg.Pool | pg.ClientBase,
+  pool: pg.Pool,
   outcomes: readonly FinishedAttempt[],
-  now: number,
-): Promise<void> {
+  { skipsLocked, now }: { skipsLocked: boolean; now: number },
+): Promise<Set<string>> {
   const { deliveryIds, attemptNumbers, durationsMs, statusCodes, bodies } = toAttemptColumns(outcomes);
-  const endpointIds = new Set(outcomes.map(({ delivery }) => delivery.endpointId));
-  await db.query({
-    name: "write successes",
+  const { rows } = await pool.query<{ id: string }>({
+    name: skipsLocked ? "write unlocked successes" : "write successes",
     text: `WITH o AS MATERIALIZED (
-             SELECT * FROM unnest($1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::text[])
-                AS o (delivery_id, number, duration_ms, status_code, answer)),
+             SELECT * FROM unnest($1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::text[], $6::uuid[])
+                AS o (delivery_id, number, duration_ms, status_code, answer, endpoint_id)),
+           ${skipsLocked ? LOCKED_SQL : "ready AS (SELECT * FROM o)"},
            attempts AS (
              UPDATE webhooks.attempt a
-                SET duration_ms = o.duration_ms, status_code = o.status_code, error = NULL, answer = o.answer
-               FROM o WHERE a.delivery_id = o.delivery_id AND a.number = o.number),
+                SET duration_ms = r.duration_ms, status_code = r.status_code, error = NULL, answer = r.answer
+               FROM ready r WHERE a.delivery_id = r.delivery_id AND a.number = r.number),
            well AS (
              DELETE FROM webhooks.failing_endpoint WHERE endpoint_id IN (
-               SELECT endpoint_id FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($6::uuid[])
-                ORDER BY endpoint_id FOR UPDATE)),
+               SELECT endpoint_id FROM webhooks.failing_endpoint WHERE endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM ready))
+                  AND NOT is_disabled ORDER BY endpoint_id FOR UPDATE ${skipsLocked ? "SKIP LOCKED" : ""})),
            ended AS (
-             DELETE FROM webhooks.pending_delivery WHERE delivery_id = ANY ($1::uuid[])
-             RETURNING delivery_id, attempt_count)
-           UPDATE webhooks.delivery d
-              SET status = 'delivered', attempt_count = ended.attempt_count, next_attempt_at = NULL, updated_at = $7
-             FROM ended WHERE d.delivery_id = ended.delivery_id`,
-    values: [deliveryIds, attemptNumbers, durationsMs, statusCodes, bodies, [...endpointIds], toInstant(now)],
+             DELETE FROM webhooks.pending_delivery WHERE delivery_id = ANY (ARRAY(SELECT delivery_id FROM ready))
+             RETURNING delivery_id, attempt_count),
+           moved AS (
+             UPDATE webhooks.delivery d
+                SET status = 'delivered', attempt_count = ended.attempt_count, next_attempt_at = NULL, updated_at = $7
+               FROM ended WHERE d.delivery_id = ended.delivery_id)
+           SELECT delivery_id AS id FROM ready`,
+    values: [
+      ...[deliveryIds, attemptNumbers, durationsMs, statusCodes, bodies],
+      ...[outcomes.map(({ delivery }) => delivery.endpointId), toInstant(now)],
+    ],
   });
+  return new Set(rows.map(({ id }) => id));
 }
 
 function toAttemptColumns(outcomes: readonly FinishedAttempt[]) {

@@ -1,42 +1,31 @@
 import type pg from "pg";
-import { deriveReplayRequestId } from "../../../shared/domain/events/ids.ts";
 import type { ReplayOutcome } from "../../../shared/domain/events/partner.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import {
-  isLockTimeout,
-  isPostgresUnavailable,
-  isStatementTimeout,
-  isValueRefused,
-} from "../../../shared/postgres/unavailable.ts";
-import { lockOrder } from "../match/ordering.ts";
-import {
-  addToOutbox,
-  createDeliverySkippedEvent,
-  createReplayCompletedEvent,
-  createReplayRequestedEvent,
-  inTransaction,
-  type ReplayedRound,
-} from "../record/outbox.ts";
-import { buildActiveEndpointSql, LANE_CONDITIONS } from "../schedule/due.ts";
-import type { ReplayDeps } from "./replay-delivery.ts";
+import { inTransaction } from "../../../shared/postgres/pool.ts";
+import { isLockTimeout, isPostgresUnavailable, isStatementTimeout } from "../../../shared/runtime/failures.ts";
+import type { Logger } from "../../../shared/runtime/logger.ts";
+import { divide } from "../../../shared/runtime/work.ts";
+import { arrange, listGroups, type OrderableDelivery } from "../match/ordering.ts";
+import { buildActiveEndpointSql } from "../schedule/due.ts";
 import {
   findUnfinishedReplays,
   MAX_BATCH_SIZE,
-  type NewRound,
-  recreateBody,
+  requeueDeliveries,
   type SelectedDelivery,
   selectDeliveries,
-  startRounds,
   type UnfinishedReplay,
 } from "./select-deliveries.ts";
 
 /**
- * Maximum number of deliveries of an endpoint that wait for a first attempt, or for an earlier delivery. A replay waits
+ * Maximum number of an endpoint's deliveries that wait for a first attempt, or for an earlier delivery. A replay waits
  * until there are fewer, so it adds deliveries no faster than the service attempts them.
  */
 const MAX_WAITING_DELIVERIES = 1_000;
 
-type ReplayStepDeps = Pick<ReplayDeps, "pool" | "logger">;
+interface ReplayStepDeps {
+  pool: pg.Pool;
+  logger: Logger;
+}
 
 /**
  * Result of a step: `started` if deliveries were queued, `ended` if the replay has ended, `waiting` if it has to wait,
@@ -45,10 +34,10 @@ type ReplayStepDeps = Pick<ReplayDeps, "pool" | "logger">;
 type ReplayStep = "started" | "ended" | "waiting" | "taken";
 
 /**
- * Replays one batch of each application that has an unfinished replay. A replay that fails does not hold up the others.
+ * Replays one batch of each application that has unfinished replays. A replay that fails does not hold up the others.
  *
  * @param clock returns milliseconds since 1970
- * @returns true if a batch was replayed, so that events were added to the outbox and more batches may remain
+ * @returns true if a batch was replayed, so that more batches may remain
  */
 export async function continueReplays(deps: ReplayStepDeps, clock: () => number): Promise<boolean> {
   const steps: ReplayStep[] = [];
@@ -74,26 +63,34 @@ async function moveBack(pool: pg.Pool, replayId: string, now: number): Promise<v
   );
 }
 
+interface StepResult {
+  step: ReplayStep;
+  requeued?: OrderableDelivery[];
+}
+
 /**
  * Replays the next batch of deliveries in one transaction. If the process dies, the next step starts with the same
  * deliveries.
  *
  * @param now milliseconds since 1970
  */
-export function continueReplay(deps: ReplayStepDeps, replay: UnfinishedReplay, now: number): Promise<ReplayStep> {
-  return inTransaction(deps.pool, async (client) => {
+export async function continueReplay(deps: ReplayStepDeps, replay: UnfinishedReplay, now: number): Promise<ReplayStep> {
+  const { step, requeued = [] } = await inTransaction(deps.pool, async (client): Promise<StepResult> => {
     const progress = await lockProgress(client, replay.replayId, now);
-    if (!progress) return "taken";
+    if (!progress) return { step: "taken" };
     if (!(await isEndpointActive(client, replay.endpointId))) {
-      await endReplay(client, replay, { ...progress, outcome: "stopped" }, now);
-      return "ended";
+      await recordProcessed(client, replay, replay.deliveryIds ?? []);
+      await writeProgress(client, replay.replayId, { ...progress, outcome: "stopped" }, now);
+      return { step: "ended" };
     }
     if (await hasManyWaitingDeliveries(client, replay.endpointId)) {
       await writeProgress(client, replay.replayId, progress, now);
-      return "waiting";
+      return { step: "waiting" };
     }
     return replayBatch(deps, client, replay, progress, now);
   });
+  await arrange(deps.pool, listGroups(requeued), now);
+  return step;
 }
 
 async function replayBatch(
@@ -102,120 +99,64 @@ async function replayBatch(
   replay: UnfinishedReplay,
   progress: ReplayProgress,
   now: number,
-): Promise<ReplayStep> {
+): Promise<StepResult> {
   const deliveries = await selectDeliveries(client, replay, progress.nextCreatedAt);
-  const replayedCount = await replayDeliveries(deps, client, replay, deliveries, now);
+  const requeued = await requeueAll(deps, client, replay, deliveries, now);
   // Ids without a delivery that can be replayed count, too.
   const selectedCount = replay.deliveryIds?.length ?? deliveries.length;
-  const nextProgress = {
+  const hasMore = !replay.deliveryIds && deliveries.length === MAX_BATCH_SIZE;
+  const nextProgress: ReplayProgress = {
     nextCreatedAt: deliveries.at(-1)?.createdAt ?? progress.nextCreatedAt,
-    replayedCount: progress.replayedCount + replayedCount,
-    notReplayedCount: progress.notReplayedCount + selectedCount - replayedCount,
-    outcome: null,
+    replayedCount: progress.replayedCount + requeued.length,
+    notReplayedCount: progress.notReplayedCount + selectedCount - requeued.length,
+    outcome: hasMore ? null : "completed",
   };
-  if (!replay.deliveryIds && deliveries.length === MAX_BATCH_SIZE) {
-    await writeProgress(client, replay.replayId, nextProgress, now);
-    return "started";
-  }
-  await endReplay(client, replay, { ...nextProgress, outcome: "completed" }, now);
-  return "ended";
+  await writeProgress(client, replay.replayId, nextProgress, now);
+  return { step: hasMore ? "started" : "ended", requeued };
 }
 
-async function replayDeliveries(
-  deps: ReplayStepDeps,
+/** Queues deliveries again. A delivery that Postgres refuses is excluded from the replay. */
+async function requeueAll(
+  { logger }: ReplayStepDeps,
   client: pg.ClientBase,
   replay: UnfinishedReplay,
   deliveries: readonly SelectedDelivery[],
   now: number,
-): Promise<number> {
-  if (deliveries.length === 0) return 0;
-  const { replayId, requestId, correlationId } = replay;
-  const rounds = deliveries.flatMap((delivery): RequestedRound[] => {
-    const body = recreateBody(delivery);
-    const causeId = deriveReplayRequestId(replayId, delivery.deliveryId);
-    return body === undefined ? [] : [{ ...delivery, causeId, correlationId, replayId, requestId, body }];
+): Promise<OrderableDelivery[]> {
+  const requeued: OrderableDelivery[] = [];
+  await divide(deliveries, {
+    async handle(part) {
+      await client.query("SAVEPOINT requeueing");
+      try {
+        requeued.push(...(await requeueDeliveries(client, part, replay, now)));
+      } catch (error) {
+        await client.query("ROLLBACK TO requeueing").catch(() => undefined);
+        throw error;
+      }
+    },
+    async setAside({ deliveryId }, error) {
+      if (isStatementTimeout(error)) throw error;
+      logger.error(
+        { error, deliveryId, replayId: replay.replayId },
+        "A delivery was not replayed, because it cannot be stored.",
+      );
+      await recordProcessed(client, replay, [deliveryId]);
+    },
   });
-  await lockOrder(client, [replay]);
-  const startedCount = await startOrDivide(deps, client, replay, rounds, now);
-  const excludedIds = deliveries.filter(({ event }) => event === null).map(({ deliveryId }) => deliveryId);
-  if (excludedIds.length > 0) {
-    deps.logger.error({ replayId, deliveryIds: excludedIds }, "The read models lack the events of deliveries.");
-    await excludeDeliveries(client, replay, excludedIds);
-  }
-  return startedCount;
+  return requeued;
 }
 
-type RequestedRound = ReplayedRound & NewRound;
-
-/**
- * Starts rounds and adds their events to the outbox. If Postgres refuses a value or the statement takes too long, starts
- * each half separately. A single delivery with a refused value is excluded from the replay.
- *
- * @returns number of started rounds
- */
-async function startOrDivide(
-  deps: ReplayStepDeps,
+/** Records that deliveries have processed a request, so that it no longer counts as unfinished for them. */
+async function recordProcessed(
   client: pg.ClientBase,
-  replay: UnfinishedReplay,
-  rounds: readonly RequestedRound[],
-  now: number,
-): Promise<number> {
-  const [first] = rounds;
-  if (!first) return 0;
-  await client.query("SAVEPOINT rounds");
-  try {
-    return await startRequestedRounds(client, replay, rounds, now);
-  } catch (error) {
-    if (!isValueRefused(error) && !(isStatementTimeout(error) && rounds.length > 1)) throw error;
-    await client.query("ROLLBACK TO rounds");
-    if (rounds.length === 1) {
-      const { deliveryId, replayId } = first;
-      deps.logger.error({ error, deliveryId, replayId }, "A delivery was not replayed, because it cannot be stored.");
-      await excludeDeliveries(client, replay, [deliveryId]);
-      return 0;
-    }
-    const middle = Math.ceil(rounds.length / 2);
-    const startedCount = await startOrDivide(deps, client, replay, rounds.slice(0, middle), now);
-    return startedCount + (await startOrDivide(deps, client, replay, rounds.slice(middle), now));
-  }
-}
-
-async function startRequestedRounds(
-  client: pg.ClientBase,
-  replay: UnfinishedReplay,
-  rounds: readonly RequestedRound[],
-  now: number,
-): Promise<number> {
-  const statuses = await startRounds(client, rounds, replay, now);
-  const startedRounds = rounds.filter(({ deliveryId }) => statuses.has(deliveryId));
-  const skippedRounds = startedRounds.filter(({ deliveryId }) => statuses.get(deliveryId) === "skipped");
-  await addToOutbox(client, [
-    ...startedRounds.map((round) => createReplayRequestedEvent(round, now)),
-    // The later time makes the outbox append this event after the request.
-    ...skippedRounds.map((round) => createDeliverySkippedEvent(round, now + 1)),
-  ]);
-  return startedRounds.length;
-}
-
-async function excludeDeliveries(
-  client: pg.ClientBase,
-  { position }: UnfinishedReplay,
+  { endpointId, position }: UnfinishedReplay,
   deliveryIds: readonly string[],
 ): Promise<void> {
-  await client.query("UPDATE webhooks.delivery SET replay_position = $2 WHERE delivery_id = ANY ($1::uuid[])", [
-    deliveryIds,
-    position,
-  ]);
-}
-
-async function endReplay(
-  client: pg.ClientBase,
-  replay: UnfinishedReplay,
-  progress: ReplayProgress,
-  now: number,
-): Promise<void> {
-  await writeProgress(client, replay.replayId, progress, now);
-  await addToOutbox(client, [createReplayCompletedEvent(replay, progress, now)]);
+  await client.query(
+    `UPDATE webhooks.delivery SET replay_position = GREATEST(replay_position, $3)
+      WHERE delivery_id = ANY ($1::uuid[]) AND endpoint_id = $2`,
+    [deliveryIds, endpointId, position],
+  );
 }
 
 async function isEndpointActive(client: pg.ClientBase, endpointId: string): Promise<boolean> {
@@ -231,10 +172,11 @@ async function hasManyWaitingDeliveries(client: pg.ClientBase, endpointId: strin
   const { rowCount } = await client.query({
     name: "waiting deliveries",
     text: `SELECT FROM (
-             (SELECT FROM webhooks.pending_delivery WHERE endpoint_id = $1 AND ${LANE_CONDITIONS.first}
-               LIMIT ${MAX_WAITING_DELIVERIES})
+             (SELECT FROM webhooks.pending_delivery
+               WHERE endpoint_id = $1 AND NOT is_blocked AND failed_attempt_count = 0 LIMIT ${MAX_WAITING_DELIVERIES})
              UNION ALL
-             (SELECT FROM webhooks.pending_delivery WHERE endpoint_id = $1 AND is_held LIMIT ${MAX_WAITING_DELIVERIES})
+             (SELECT FROM webhooks.pending_delivery
+               WHERE endpoint_id = $1 AND is_blocked LIMIT ${MAX_WAITING_DELIVERIES})
            ) waiting LIMIT ${MAX_WAITING_DELIVERIES}`,
     values: [endpointId],
   });

@@ -1,13 +1,15 @@
-import { createHmac } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { formatWebhookBody } from "../../../shared/partner-api/cloud-event.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { startSpan } from "../../../shared/tracing/span.ts";
 import type { SignAsymmetrically } from "../../../shared/webhooks/asymmetric-signature.ts";
+import type { AttemptError } from "../../../shared/webhooks/attempt-error.ts";
 import {
   createCommonHeaders,
-  createDeliveryIdHeaders,
+  createSignatureHeaders,
+  type SignedContent,
   toDeliveryTimestamp,
+  toSignedText,
 } from "../../../shared/webhooks/delivery-headers.ts";
 import type { DestinationOptions } from "../../../shared/webhooks/destination.ts";
 import type { ClaimedDelivery } from "./claim.ts";
@@ -69,11 +71,15 @@ async function signAndSend(
   traceHeaders: Record<string, string> | undefined,
 ): Promise<SendResult | undefined> {
   const { secretReader, brand, logger } = options;
-  const { applicationId, deliveryId, endpointId, attemptNumber: number, url } = delivery;
+  const { applicationId, deliveryId, endpointId, attemptNumber: number, url, body: standardBody } = delivery;
+  if (standardBody === undefined) {
+    logger.error({ deliveryId, endpointId }, "The read models lack the event of a delivery.");
+    return createUnsentResult("event_unavailable");
+  }
   try {
     const signingSecrets = await Promise.all(delivery.encryptedSecrets.map(secretReader.open));
     if (signingSecrets.length === 0) throw new Error("The endpoint has no secret.");
-    const { body, contentType } = formatWebhookBody(delivery.body, delivery.bodyFormat);
+    const { body, contentType } = formatWebhookBody(standardBody, delivery.bodyFormat);
     const content = { deliveryId, timestamp: toDeliveryTimestamp(delivery.startedAt), body };
     const asymmetricSignatures = await createAsymmetricSignatures(delivery, content, options);
     const headers = {
@@ -93,8 +99,12 @@ async function signAndSend(
       { error, deliveryId, endpointId },
       "A delivery cannot be signed. Check WEBHOOK_SECRET_KEYS and WEBHOOK_SIGNING_KEYS.",
     );
-    return { statusCode: null, error: "not_signed", retryAfter: null, responseBody: null, durationMs: 0 };
+    return createUnsentResult("not_signed");
   }
+}
+
+function createUnsentResult(error: AttemptError): SendResult {
+  return { statusCode: null, error, retryAfter: null, responseBody: null, durationMs: 0 };
 }
 
 /** Returns the asymmetric signature if the endpoint asks for it. @throws if no signing key is configured */
@@ -146,48 +156,4 @@ export function createSecretCache(reader: SecretReader): SecretReader {
       return secretPromise;
     },
   };
-}
-
-interface SignedContent {
-  /** Identical in all attempts. */
-  deliveryId: string;
-  /** Seconds since 1970. */
-  timestamp: number;
-  body: string;
-}
-
-const SECRET_PREFIX = "whsec_";
-
-/**
- * Signs a delivery with the Standard Webhooks scheme: HMAC-SHA256 over `id.timestamp.body`, encoded in base64. The
- * signature header has one `v1,` value for each secret, and then any asymmetric signatures.
- *
- * @param secrets texts of the form `whsec_<base64>`; more than one while rotated secrets are still valid
- * @param asymmetricSignatures signatures of {@link toSignedText}, of the form `v1a,<base64>`
- * @returns the same headers twice, with branded names and with the standard names
- */
-export function createSignatureHeaders(
-  content: SignedContent,
-  secrets: readonly string[],
-  brand: string,
-  asymmetricSignatures: readonly string[] = [],
-): Record<string, string> {
-  const { deliveryId, timestamp } = content;
-  const signedText = toSignedText(content);
-  const signatures = secrets.map((secret) => {
-    const key = Buffer.from(secret.startsWith(SECRET_PREFIX) ? secret.slice(SECRET_PREFIX.length) : secret, "base64");
-    return `v1,${createHmac("sha256", key).update(signedText).digest("base64")}`;
-  });
-  const signature = [...signatures, ...asymmetricSignatures].join(" ");
-  return {
-    [`X-${brand}-Signature`]: signature,
-    [`X-${brand}-Timestamp`]: String(timestamp),
-    "webhook-signature": signature,
-    "webhook-timestamp": String(timestamp),
-    ...createDeliveryIdHeaders(deliveryId, brand),
-  };
-}
-
-export function toSignedText({ deliveryId, timestamp, body }: SignedContent): string {
-  return `${deliveryId}.${timestamp}.${body}`;
 }

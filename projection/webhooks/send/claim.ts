@@ -1,37 +1,43 @@
 import type pg from "pg";
+import type { Environment } from "../../../shared/domain/events/fields.ts";
 import type { EncryptedHeader, WebhookBodyFormat } from "../../../shared/domain/events/partner.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { buildIsDeliveryVisibleSql } from "../../../shared/partner-api/animal-access.ts";
-import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
-import type { FormerSecret } from "../../read-models/webhook-secrets.ts";
-import { DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../record/outbox.ts";
 import {
-  buildActiveEndpointSql,
-  type DueEndpoint,
-  IS_DUE_SQL,
-  LANE_CONDITIONS,
-  type Lane,
-  READ_MODELS_CURRENT_SQL,
-} from "../schedule/due.ts";
-import type { SlotGrant } from "../schedule/slots.ts";
+  PUBLIC_EVENT_JSON_SQL,
+  type PublicEventRow,
+  renderPublicEvent,
+} from "../../../shared/partner-api/feed-event.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import type { FormerSecret } from "../../read-models/webhook-endpoints.ts";
+import { READ_MODELS_CURRENT_SQL } from "../match/revocations.ts";
+import { buildActiveEndpointSql, IS_DUE_SQL, PENDING_CONDITIONS } from "../schedule/due.ts";
+import type { DueEndpoint, Grant } from "../schedule/schedule.ts";
 
 /** A leased delivery that this process may attempt once before the lease expires. The attempt is already recorded. */
-export interface ClaimedDelivery extends DeliveryRound {
-  lane: Lane;
+export interface ClaimedDelivery {
+  deliveryId: string;
+  endpointId: string;
   applicationId: string;
-  body: string;
+  environment: Environment;
+  /** Id of the domain event, or of the last request to replay, and its correlation id. */
+  causeId: string;
+  correlationId: string;
+  traceparent: string | null;
+  /** Undefined if the read models lack the event. */
+  body: string | undefined;
   bodyFormat: WebhookBodyFormat;
   url: string;
   /** Encrypted signing secrets: the current secret first, then former secrets that are still valid. */
   encryptedSecrets: string[];
   encryptedHeaders: EncryptedHeader[];
   hasAsymmetricSignature: boolean;
-  /** Number of this attempt, counted from 1 across all rounds of the delivery. */
+  /** Number of this attempt, counted from 1, also across replays. */
   attemptNumber: number;
   /** Milliseconds since 1970. */
   startedAt: number;
-  /** Number of this attempt, counted from 1 in the current round. */
-  attempts: number;
+  /** Number of failed attempts since the delivery was created or last replayed. */
+  failedAttemptCount: number;
   /** Null if the order does not matter. */
   orderingKey: string | null;
 }
@@ -39,7 +45,7 @@ export interface ClaimedDelivery extends DeliveryRound {
 interface ClaimedEndpoint {
   endpoint: DueEndpoint;
   isFailing: boolean;
-  /** True if the claim filled all available slots of the endpoint, so that more deliveries may be due. */
+  /** True if the claim found as many deliveries as permitted, so that more may be due. */
   hasMore: boolean;
   /** Time until the rate limit permits the next attempt. 0 if it permits one now. */
   pauseMs: number;
@@ -53,7 +59,8 @@ interface EndpointRow {
   pauseMs: number;
 }
 
-interface DeliveryRow extends Omit<ClaimedDelivery, "lane" | "startedAt" | "encryptedSecrets" | "encryptedHeaders"> {
+interface DeliveryRow extends Omit<ClaimedDelivery, "startedAt" | "body" | "encryptedSecrets" | "encryptedHeaders"> {
+  event: PublicEventRow | null;
   encryptedSecret: string | null;
   formerSecrets: FormerSecret[] | null;
   encryptedHeaders: EncryptedHeader[] | null;
@@ -63,7 +70,7 @@ interface DeliveryRow extends Omit<ClaimedDelivery, "lane" | "startedAt" | "encr
 type ClaimRow = EndpointRow & (DeliveryRow | { deliveryId: null });
 
 /**
- * Claims and leases due deliveries, at most one for each granted slot.
+ * Claims and leases due deliveries, no more than granted.
  *
  * @param excludedDeliveryIds ids of deliveries that this process still reserves, although their lease may have ended
  * @param lease owner and length of the lease. The length is longer than any attempt. If the sender is gone, nothing is
@@ -72,7 +79,7 @@ type ClaimRow = EndpointRow & (DeliveryRow | { deliveryId: null });
  */
 export async function claimDueDeliveries(
   db: pg.Pool | pg.ClientBase,
-  grants: readonly SlotGrant[],
+  grants: readonly Grant[],
   excludedDeliveryIds: readonly string[],
   { senderId, leaseMs }: { senderId: string; leaseMs: number },
   now: number,
@@ -81,26 +88,23 @@ export async function claimDueDeliveries(
     toInstant(now),
     toInstant(now + leaseMs),
     excludedDeliveryIds,
-    grants.map(({ lane }) => lane),
     grants.map(({ endpointId }) => endpointId),
-    grants.map(({ slotCount }) => slotCount),
-    grants.map(({ occupiedSlots }) => occupiedSlots),
+    grants.map(({ count }) => count),
+    grants.map(({ inProgress }) => inProgress),
     senderId,
-    findRepeated(grants),
   ];
   const { rows } = await db.query<ClaimRow>({ name: "claim due deliveries", text: CLAIM_SQL, values });
   return toClaim(rows, grants, now);
 }
 
-function toClaim(rows: readonly ClaimRow[], grants: readonly SlotGrant[], now: number) {
+function toClaim(rows: readonly ClaimRow[], grants: readonly Grant[], now: number) {
   const deliveries: ClaimedDelivery[] = [];
   const countsByOrdinal = new Map<number, EndpointRow & { count: number }>();
   for (const row of rows) {
     const { ordinal, failing, capacity, pauseMs, ...delivery } = row;
-    const lane = grants[ordinal - 1]?.lane;
     const countBefore = countsByOrdinal.get(ordinal)?.count ?? 0;
-    const hasDelivery = delivery.deliveryId !== null && lane !== undefined;
-    if (hasDelivery) deliveries.push(toClaimedDelivery(delivery, lane, now));
+    const hasDelivery = delivery.deliveryId !== null;
+    if (hasDelivery) deliveries.push(toClaimedDelivery(delivery, now));
     const count = countBefore + (hasDelivery ? 1 : 0);
     countsByOrdinal.set(ordinal, { ordinal, failing, capacity, pauseMs, count });
   }
@@ -113,37 +117,27 @@ function toClaim(rows: readonly ClaimRow[], grants: readonly SlotGrant[], now: n
   return { deliveries, endpoints };
 }
 
-function findRepeated(grants: readonly SlotGrant[]): boolean[] {
-  const endpointIds = new Set<string>();
-  return grants.map(({ endpointId }) => {
-    const isRepeated = endpointIds.has(endpointId);
-    endpointIds.add(endpointId);
-    return isRepeated;
-  });
-}
-
-function toClaimedDelivery(row: DeliveryRow, lane: Lane, now: number): ClaimedDelivery {
-  const { encryptedSecret: currentSecret, formerSecrets, encryptedHeaders, ...delivery } = row;
+function toClaimedDelivery(row: DeliveryRow, now: number): ClaimedDelivery {
+  const { event, encryptedSecret: currentSecret, formerSecrets, encryptedHeaders, ...delivery } = row;
+  const body = event ? JSON.stringify(renderPublicEvent(event, delivery.environment)) : undefined;
   const unexpiredSecrets = (formerSecrets ?? []).filter(({ expiresAt }) => Date.parse(expiresAt) > now);
   const secrets = [currentSecret, ...unexpiredSecrets.map(({ encryptedSecret }) => encryptedSecret)];
   const encryptedSecrets = secrets.filter((secret) => secret !== null);
-  return { ...delivery, lane, startedAt: now, encryptedSecrets, encryptedHeaders: encryptedHeaders ?? [] };
+  return { ...delivery, body, startedAt: now, encryptedSecrets, encryptedHeaders: encryptedHeaders ?? [] };
 }
 
-/** Number of slots that the endpoint `a` may use: one while it is failing (`f`), null if it is inactive. */
+/** Number of deliveries to claim for the endpoint `a`: one attempt at a time while it fails (`f`), null if inactive. */
 const CAPACITY_SQL = `
   CASE WHEN a.endpoint_id IS NULL THEN NULL
-       WHEN f.endpoint_id IS NULL THEN x.slots
-       ELSE LEAST(x.slots, GREATEST(1 - x.busy, 0)) END`;
+       WHEN f.endpoint_id IS NULL THEN x.granted
+       ELSE LEAST(x.granted, GREATEST(1 - x.in_progress, 0)) END`;
 
-/** Endpoints with slots. `is_repeated` is true for an endpoint that an earlier element already contains. */
 const CANDIDATE_SQL = `
   candidate AS MATERIALIZED (
-    SELECT x.ordinal::integer, x.lane, x.endpoint_id, x.is_repeated, a.url, a.body_format, a.branch_ids,
-           a.animal_access, a.application_id, a.rate_limit_per_second AS rate_limit, f.endpoint_id IS NOT NULL AS failing, ${CAPACITY_SQL} AS capacity
-      FROM unnest((SELECT $4::text[]), (SELECT $5::uuid[]), (SELECT $6::integer[]), (SELECT $7::integer[]),
-                  (SELECT $9::boolean[]))
-           WITH ORDINALITY AS x (lane, endpoint_id, slots, busy, is_repeated, ordinal)
+    SELECT x.ordinal::integer, x.endpoint_id, a.url, a.body_format, a.branch_ids, a.animal_access, a.application_id,
+           a.rate_limit_per_second AS rate_limit, f.endpoint_id IS NOT NULL AS failing, ${CAPACITY_SQL} AS capacity
+      FROM unnest((SELECT $4::uuid[]), (SELECT $5::integer[]), (SELECT $6::integer[]))
+           WITH ORDINALITY AS x (endpoint_id, granted, in_progress, ordinal)
       LEFT JOIN LATERAL (${buildActiveEndpointSql("x.endpoint_id")}) a ON ${READ_MODELS_CURRENT_SQL}
       LEFT JOIN webhooks.failing_endpoint f ON f.endpoint_id = x.endpoint_id
   )`;
@@ -153,85 +147,93 @@ const CANDIDATE_SQL = `
  * late decisions would make the endpoint slower than its limit. In any second, an endpoint therefore gets at most a
  * tenth more attempts than its limit, plus one.
  */
-const PACE_TOLERANCE_S = 0.1;
+const BURST_TOLERANCE_S = 0.1;
 
-/** Locks the paces of the candidates. Skips paces that another process has locked, so that claims never wait. */
-const PACE_SQL = `
-  pace AS MATERIALIZED (
-    SELECT endpoint_id, next_start_at FROM webhooks.endpoint_pace
+/** Locks the rate limits of the candidates. Skips those that another process has locked, so that claims never wait. */
+const RATE_LIMIT_SQL = `
+  locked AS MATERIALIZED (
+    SELECT endpoint_id, next_start_at FROM webhooks.endpoint_rate_limit
      WHERE endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM candidate WHERE rate_limit IS NOT NULL))
        FOR UPDATE SKIP LOCKED
   )`;
 
 /**
  * SQL expression for the number of attempts at the endpoint `c` that may start now. The generic cell rate algorithm
- * spaces them evenly. While another process holds the lock on the endpoint's pace, none may start. Of several lanes of
- * an endpoint, only the first in the claim may use the pace.
+ * spaces them evenly. While another process holds the lock on the endpoint's rate limit, none may start.
  */
 const PERMITTED_STARTS_SQL = `
-  CASE WHEN c.is_repeated OR (pace.endpoint_id IS NULL AND known.endpoint_id IS NOT NULL) THEN 0
-       ELSE GREATEST(0, 1 + floor(c.rate_limit * (${PACE_TOLERANCE_S}
-              - GREATEST(0, COALESCE(extract(epoch FROM pace.next_start_at - now())::float8, 0)))))::integer END`;
+  CASE WHEN locked.endpoint_id IS NULL AND known.endpoint_id IS NOT NULL THEN 0
+       ELSE GREATEST(0, 1 + floor(c.rate_limit * (${BURST_TOLERANCE_S}
+              - GREATEST(0, COALESCE(extract(epoch FROM locked.next_start_at - now())::float8, 0)))))::integer END`;
 
-/** Allots slots to endpoints, and no more than the pace of each endpoint permits. */
+/** Limits each endpoint to what its rate limit permits. */
 const ALLOTTED_SQL = `
   allotted AS MATERIALIZED (
-    SELECT c.ordinal, c.lane, c.endpoint_id, c.url, c.body_format, c.branch_ids, c.animal_access, c.application_id, c.rate_limit,
+    SELECT c.ordinal, c.endpoint_id, c.url, c.body_format, c.branch_ids, c.animal_access, c.application_id, c.rate_limit,
            c.failing, known.next_start_at,
            CASE WHEN c.rate_limit IS NULL THEN c.capacity ELSE LEAST(c.capacity, ${PERMITTED_STARTS_SQL}) END AS capacity
       FROM candidate c
-      LEFT JOIN pace ON pace.endpoint_id = c.endpoint_id
-      LEFT JOIN webhooks.endpoint_pace known ON known.endpoint_id = c.endpoint_id
+      LEFT JOIN locked ON locked.endpoint_id = c.endpoint_id
+      LEFT JOIN webhooks.endpoint_rate_limit known ON known.endpoint_id = c.endpoint_id
   )`;
 
 /**
- * Moves the pace of each endpoint by the number of its leased deliveries. All processes insert missing paces in the
- * order of the ids, so that two claims that insert the same paces cannot deadlock.
+ * Counts the leased deliveries towards the rate limits of their endpoints. All processes insert missing rows in the order
+ * of the ids, so that two claims that insert the same rows cannot deadlock.
  */
-const RECORD_PACE_SQL = `
+const RECORD_STARTS_SQL = `
   started AS (
     SELECT e.endpoint_id, make_interval(secs => count(*)::float8 / e.rate_limit) AS duration
       FROM leased
-      JOIN (SELECT DISTINCT endpoint_id, rate_limit FROM allotted WHERE rate_limit IS NOT NULL) e USING (endpoint_id)
+      JOIN allotted e USING (endpoint_id)
+     WHERE e.rate_limit IS NOT NULL
      GROUP BY e.endpoint_id, e.rate_limit
   ),
-  paced AS (
-    INSERT INTO webhooks.endpoint_pace AS p (endpoint_id, next_start_at)
+  counted AS (
+    INSERT INTO webhooks.endpoint_rate_limit AS r (endpoint_id, next_start_at)
     SELECT endpoint_id, now() + duration FROM started ORDER BY endpoint_id
     ON CONFLICT (endpoint_id) DO UPDATE
-       SET next_start_at = GREATEST(p.next_start_at, now()) + (excluded.next_start_at - now())
-    RETURNING p.endpoint_id, p.next_start_at
+       SET next_start_at = GREATEST(r.next_start_at, now()) + (excluded.next_start_at - now())
+    RETURNING r.endpoint_id, r.next_start_at
   )`;
 
-/** Time until the pace of the endpoint `x` permits the next attempt. */
+/** Time until the rate limit of the endpoint `x` permits the next attempt. */
 const PAUSE_MS_SQL = `
   CASE WHEN x.rate_limit IS NOT NULL THEN 1000 * GREATEST(0, COALESCE(
-         extract(epoch FROM COALESCE(paced.next_start_at, x.next_start_at) - now())::float8, 0) - ${PACE_TOLERANCE_S})
+         extract(epoch FROM COALESCE(counted.next_start_at, x.next_start_at) - now())::float8, 0) - ${BURST_TOLERANCE_S})
        ELSE 0 END`;
 
 /**
- * Returns SQL that selects and locks due deliveries of a lane: the oldest deliveries of each endpoint, up to the
- * endpoint's number of slots.
+ * SQL condition that is false if only the read models of another release contain the delivered event. A process of that
+ * release sends the delivery. Without the event, an attempt fails.
  */
-const buildDueDeliveriesSql = (lane: Lane) => `
-  SELECT d.delivery_id
-    FROM allotted e
-   CROSS JOIN LATERAL (
-     SELECT delivery_id
-       FROM webhooks.pending_delivery
-      WHERE endpoint_id = e.endpoint_id AND ${LANE_CONDITIONS[lane]} AND ${IS_DUE_SQL}
-        AND delivery_id <> ALL ($3::uuid[])
-        AND (e.branch_ids IS NULL OR branch_id IS NULL OR e.branch_ids ? branch_id::text)
-        AND ${buildIsDeliveryVisibleSql("pending_delivery", { animalAccess: "e.animal_access", applicationId: "e.application_id" })}
-      ORDER BY next_attempt_at
-      LIMIT GREATEST(e.capacity, 0)
-        FOR UPDATE SKIP LOCKED) d
-   WHERE e.lane = '${lane}' AND e.capacity > 0`;
+const IS_EVENT_EXPECTED_SQL = `
+  (EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.public_event WHERE event_id = pending_delivery.event_id)
+   OR EXISTS (SELECT FROM webhooks.checkpoint WHERE name = 'deliveries' AND read_models = '${READ_MODEL_SCHEMA}'))`;
+
+/** Selects and locks the oldest due deliveries of each endpoint. */
+const CHOSEN_SQL = `
+  chosen AS MATERIALIZED (
+    SELECT d.delivery_id
+      FROM allotted e
+     CROSS JOIN LATERAL (
+       SELECT delivery_id
+         FROM webhooks.pending_delivery
+        WHERE endpoint_id = e.endpoint_id AND ${PENDING_CONDITIONS.released} AND ${IS_DUE_SQL}
+          AND delivery_id <> ALL ($3::uuid[])
+          AND (e.branch_ids IS NULL OR branch_id IS NULL OR e.branch_ids ? branch_id::text)
+          AND ${buildIsDeliveryVisibleSql("pending_delivery", { animalAccess: "e.animal_access", applicationId: "e.application_id" })}
+          AND ${IS_EVENT_EXPECTED_SQL}
+        ORDER BY next_attempt_at
+        LIMIT GREATEST(e.capacity, 0)
+          FOR UPDATE SKIP LOCKED) d
+     WHERE e.capacity > 0
+  )`;
 
 /**
  * Chooses deliveries, leases them, and records each attempt with an unknown outcome, all in one
  * transaction. Only attempts with a recorded outcome count towards the retry schedule. An inactive endpoint gets no
- * slots, and a failing endpoint occupies at most one slot.
+ * attempts, and a failing endpoint one at a time.
  *
  * The array parameters are wrapped in sub-selects, so that Postgres uses one plan for arrays of any length. The ids of
  * the chosen deliveries form an array instead of a join, because Postgres may plan the statement while the table of
@@ -239,36 +241,37 @@ const buildDueDeliveriesSql = (lane: Lane) => `
  */
 const CLAIM_SQL = `
   WITH ${CANDIDATE_SQL},
-  ${PACE_SQL},
+  ${RATE_LIMIT_SQL},
   ${ALLOTTED_SQL},
-  chosen AS MATERIALIZED (${buildDueDeliveriesSql("first")} UNION ALL ${buildDueDeliveriesSql("retry")}),
+  ${CHOSEN_SQL},
   leased AS (
     UPDATE webhooks.pending_delivery p
-       SET attempt_count = p.attempt_count + 1, lease_expires_at = $2, sender_id = $8
+       SET attempt_count = p.attempt_count + 1, lease_expires_at = $2, sender_id = $7
      WHERE p.delivery_id = ANY (ARRAY(SELECT delivery_id FROM chosen))
-       AND EXISTS (SELECT FROM webhooks.sender WHERE sender_id = $8)
-    RETURNING p.delivery_id, p.endpoint_id, p.body, p.attempt_count, p.round_attempt_count + 1 AS round_attempt,
-              p.traceparent, p.ordering_key,
-              CASE p.round_attempt_count WHEN 0 THEN 'first' ELSE 'retry' END AS lane
+       AND EXISTS (SELECT FROM webhooks.sender WHERE sender_id = $7)
+    RETURNING p.delivery_id, p.endpoint_id, p.attempt_count, p.failed_attempt_count,
+              p.traceparent, p.ordering_key
   ),
   recorded AS (
     INSERT INTO webhooks.attempt (delivery_id, number, started_at)
     SELECT delivery_id, attempt_count, $1 FROM leased
     ON CONFLICT DO NOTHING
   ),
-  ${RECORD_PACE_SQL}
+  ${RECORD_STARTS_SQL}
   SELECT x.ordinal, x.failing, x.capacity, ${PAUSE_MS_SQL} AS "pauseMs",
-         ${DELIVERY_ROUND_COLUMNS}, d.application_id AS "applicationId", d.body, x.url,
-         d.attempt_count AS "attemptNumber", d.round_attempt AS attempts, d.traceparent,
+         d.delivery_id AS "deliveryId", d.endpoint_id AS "endpointId", d.application_id AS "applicationId",
+         d.environment, d.cause_id AS "causeId", d.correlation_id AS "correlationId", d.event, x.url,
+         d.attempt_count AS "attemptNumber", d.failed_attempt_count AS "failedAttemptCount", d.traceparent,
          d.ordering_key AS "orderingKey", x.body_format AS "bodyFormat",
          d.encrypted_secret AS "encryptedSecret", d.former_secrets AS "formerSecrets", d.headers AS "encryptedHeaders",
          COALESCE(d.asymmetric_signature, false) AS "hasAsymmetricSignature"
     FROM allotted x
-    LEFT JOIN paced ON paced.endpoint_id = x.endpoint_id
-    LEFT JOIN (SELECT leased.*, d.application_id, d.clinic_id, d.environment, d.cause_id, d.correlation_id,
-                      d.event_id, d.event_stream, d.event_revision, s.encrypted_secret, s.former_secrets, s.headers,
-                      s.asymmetric_signature
+    LEFT JOIN counted ON counted.endpoint_id = x.endpoint_id
+    LEFT JOIN (SELECT leased.*, d.application_id, d.environment, d.cause_id, d.correlation_id,
+                      s.encrypted_secret, s.former_secrets, s.headers, s.asymmetric_signature,
+                      CASE WHEN e.type IS NOT NULL THEN json_build_object(${PUBLIC_EVENT_JSON_SQL}) END AS event
                  FROM leased
                  JOIN webhooks.delivery d USING (delivery_id)
+                 LEFT JOIN ${READ_MODEL_SCHEMA}.public_event e USING (event_id)
                  LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_secret s ON s.endpoint_id = leased.endpoint_id) d
-      ON d.endpoint_id = x.endpoint_id AND d.lane = x.lane`;
+      ON d.endpoint_id = x.endpoint_id`;

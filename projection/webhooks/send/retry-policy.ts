@@ -12,7 +12,7 @@ export type Verdict =
   | { status: "failed"; isGone: boolean };
 
 interface RetryContext {
-  /** Number of attempts in the current round, including the finished attempt. */
+  /** Number of attempts since the delivery was created or last replayed, including the finished attempt. */
   attemptCount: number;
   scheduleSeconds: readonly number[];
   /** Milliseconds since 1970. */

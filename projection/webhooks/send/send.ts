@@ -38,7 +38,7 @@ interface SendOptions extends DestinationOptions, AttemptLimits {
  * Makes one attempt: checks the destination, connects to the checked address and sends the request. Failures of the
  * receiver are returned, not thrown. The error code `timeout` means that the request was sent. Before that, an expired
  * time limit returns `lookup_failed` or `connection_timeout`. Once status line and headers have arrived, the attempt has
- * no error, whatever happens to the body.
+ * no error, even if the body is incomplete or invalid.
  *
  * @returns undefined if the signal interrupted the attempt before a response began
  */

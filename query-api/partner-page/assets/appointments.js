@@ -1,10 +1,12 @@
-import { onSubmit, runAction } from "./actions.js";
-import { getAnimalName, getBranchName, getClinic, getTimeZone } from "./clinic.js";
+import { onClick, onSubmit, runAction } from "./actions.js";
+import { getAnimalName, getBranchName, getClinic, getTimeZone, readLocalTime } from "./clinic.js";
 import { createEmptyText, createTable, getElement, h } from "./dom.js";
 import { createButton, createId, createStatusTag } from "./elements.js";
-import { formatMinute } from "./format.js";
+import { knownAppointmentIds } from "./filters.js";
+import { formatMinute, formatTimeOfDay } from "./format.js";
 import { createIdempotencyKey } from "./idempotency-key.js";
 import { toInstant, toLocalInput } from "./local-time.js";
+import { createPlayButtons } from "./play.js";
 import { getEnvironment, request, requestWithHeaders } from "./session.js";
 import { createLocalTime } from "./times.js";
 
@@ -26,6 +28,15 @@ let onShowDeliveries = () => undefined;
 export function initAppointments(showDeliveries) {
   onShowDeliveries = showDeliveries;
   getElement("new-key").addEventListener("click", setNewKey);
+  onClick("find-slots", "appointment-alert", findSlots);
+  getElement("slot").addEventListener("change", ({ target: { value } }) => {
+    if (value) getElement("scheduled-at").value = toLocalInput(Date.parse(value.split(" ")[0]), getTimeZone());
+  });
+  // A free time is bound to its start and its branch.
+  for (const id of ["scheduled-at", "branch"])
+    getElement(id).addEventListener("change", () => {
+      getElement("slot").value = "";
+    });
   onSubmit("appointment-form", "appointment-alert", createAppointment);
   onSubmit("window-form", "appointments-alert", () => loadPage());
 }
@@ -44,7 +55,29 @@ export function prepareAppointments() {
   const [today, tomorrow] = [0, DAY_MS].map((ms) => toLocalInput(Date.now() + ms, getTimeZone()).slice(0, 10));
   getElement("scheduled-at").value = `${tomorrow}T10:00`;
   getElement("window-from").value = today;
+  showSlots([], []);
   setNewKey();
+}
+
+/** Lists the free times on the day of the chosen start. */
+async function findSlots() {
+  const from = toInstant(getElement("scheduled-at").value.slice(0, 10), getTimeZone());
+  const to = new Date(Date.parse(from) + DAY_MS).toISOString();
+  const query = { from, to, branchId: getElement("branch").value };
+  const { slots, resources } = await request("GET", "/slots", { query });
+  showSlots(slots, resources);
+  const text = slots.length === 0 ? "No free times on this day." : `${slots.length} free times on this day.`;
+  getElement("appointment-status").textContent = text;
+  getElement("slot").focus();
+}
+
+function showSlots(slots, resources) {
+  const names = new Map(resources.map(({ id, name }) => [id, name]));
+  const options = slots.map(({ startsAt, resourceIds: [resourceId] }) => {
+    const text = `${formatTimeOfDay(startsAt, getTimeZone())} · ${names.get(resourceId)}`;
+    return h("option", { value: `${startsAt} ${resourceId}` }, text);
+  });
+  getElement("slot").replaceChildren(h("option", { value: "" }, "none: any start, without a room"), ...options);
 }
 
 function setNewKey() {
@@ -72,10 +105,14 @@ async function loadPage(cursor) {
   });
   if (count !== requestCount) return;
   const { nextCursor } = body.page;
+  const shown = cursor ? appointments.length : null;
   appointments = cursor ? [...appointments, ...body.appointments] : body.appointments;
+  for (const { id } of body.appointments) knownAppointmentIds.add(id);
   const countText = `${appointments.length} ${appointments.length === 1 ? "appointment" : "appointments"}`;
   status.textContent = `${countText}${nextCursor ? "; there are more" : ""}`;
   getElement("appointments-body").replaceChildren(createAppointmentTable(), nextCursor ? createMore(nextCursor) : "");
+  if (shown !== null)
+    getElement("appointments-body").querySelectorAll("tbody tr")[shown]?.querySelector("button").focus();
 }
 
 function createMore(cursor) {
@@ -87,26 +124,41 @@ function createMore(cursor) {
 function createAppointmentTable() {
   if (appointments.length === 0)
     return createEmptyText("No appointments in this period. Create one, or show more days.");
-  const titles = ["Start and id", "Animal", "Branch", "Status", "Notes", "Webhooks"];
-  const rows = appointments.map(({ id, scheduledAt, durationMinutes, animalId, branchId, status, notes }) =>
-    h(
+  const titles = ["Start and id", "Details", "Status", "Actions"];
+  const rows = appointments.map((appointment) => {
+    const { id, scheduledAt, durationMinutes, animalId, branchId, status, notes } = appointment;
+    return h(
       "tr",
-      {},
+      { "data-id": id },
       h(
         "th",
-        { scope: "row" },
+        { scope: "row", class: "whole" },
         createLocalTime(scheduledAt, getTimeZone()),
         createDuration(durationMinutes),
         createId(id),
       ),
-      h("td", {}, getAnimalName(animalId)),
-      h("td", {}, getBranchName(branchId)),
+      h("td", {}, `${getAnimalName(animalId)}, ${getBranchName(branchId)}`, h("p", { class: "notes" }, notes ?? "")),
       h("td", {}, createStatusTag(status)),
-      h("td", { class: "notes" }, notes ?? ""),
-      h("td", {}, createButton("Deliveries", { class: "small", onclick: () => onShowDeliveries(id) })),
-    ),
-  );
-  return createTable("Appointments", titles, rows, { class: "appointments" });
+      h(
+        "td",
+        { class: "buttons whole" },
+        createButton("Deliveries", { class: "small", onclick: () => onShowDeliveries(id) }),
+        ...createPlayButtons(appointment, showChange),
+      ),
+    );
+  });
+  return createTable("Appointments", titles, rows, { class: "appointments blocks" });
+}
+
+/** Shows an appointment that was changed as the clinic. Its first button gets the focus, as the used one may be gone. */
+function showChange(changed) {
+  const { id, status, scheduledAt } = changed;
+  appointments = appointments.map((listed) => (listed.id === id ? changed : listed));
+  const body = getElement("appointments-body");
+  body.querySelector(".scroll")?.replaceWith(createAppointmentTable());
+  body.querySelector(`[data-id="${id}"] button`)?.focus();
+  const text = `${status.replaceAll("_", " ")}, ${formatMinute(scheduledAt, getTimeZone())}`;
+  getElement("appointments-status").textContent = `The clinic changed appointment ${id}: ${text}.`;
 }
 
 function createDuration(minutes) {
@@ -116,12 +168,14 @@ function createDuration(minutes) {
 async function createAppointment() {
   const { sandbox } = getClinic();
   const notes = getElement("notes").value;
+  const [, resourceId] = getElement("slot").value.split(" ");
   const { body, headers } = await requestWithHeaders("POST", "/appointments", {
     headers: { "Idempotency-Key": getElement("idempotency-key").value },
     body: {
       branchId: getElement("branch").value,
       animalId: getElement(sandbox ? "animal" : "animal-id").value.trim(),
-      scheduledAt: toInstant(getElement("scheduled-at").value, getTimeZone()),
+      scheduledAt: readLocalTime(getElement("scheduled-at").value),
+      ...(resourceId ? { resourceId } : {}),
       ...(notes === "" ? {} : { notes }),
     },
   });
@@ -136,7 +190,8 @@ async function createAppointment() {
 /** Removes all data of the former session. */
 export function clearAppointments() {
   appointments = [];
-  const ids = ["branch", "animal", "appointments-body", "appointments-status", "appointment-status"];
+  knownAppointmentIds.clear();
+  const ids = ["branch", "animal", "slot", "appointments-body", "appointments-status", "appointment-status"];
   for (const id of [...ids, "appointment-alert", "appointments-alert"]) getElement(id).replaceChildren();
   for (const id of ["notes", "animal-id", "idempotency-key"]) getElement(id).value = "";
 }

@@ -1,6 +1,8 @@
 import { getElement, h } from "./dom.js";
 import { createId } from "./elements.js";
+import { ApiError } from "./errors.js";
 import { shortenId } from "./format.js";
+import { toInstant, toLocalInput } from "./local-time.js";
 import { getClinicId, getEnvironment, request } from "./session.js";
 
 /** The selected clinic with branches, installation and, for the application's own sandbox, its sandbox state. */
@@ -21,6 +23,13 @@ export function getTimeZone() {
   } catch {
     return "UTC";
   }
+}
+
+/** Converts the value of an input to an instant. @throws {ApiError} if clocks in the clinic skip the time */
+export function readLocalTime(value) {
+  const instant = toInstant(value, getTimeZone());
+  if (toLocalInput(Date.parse(instant), getTimeZone()) === value.slice(0, 16)) return instant;
+  throw new ApiError(422, { details: [{ path: "scheduledAt", message: "the clinic's clocks skip this time" }] });
 }
 
 /**

@@ -5,17 +5,24 @@ const dialog = getElement("confirm");
 /**
  * Asks the user to confirm an action. Escape and the Cancel button refuse.
  *
- * @param {{ title: string, text: string, accept: string }} question `accept`: label of the button that confirms
- * @returns {Promise<boolean>} true if the user confirmed
+ * @param {{ title: string, text: string, accept: string, input?: { label: string, value: string } }} question `accept`:
+ *   label of the button that confirms; `input`: label and value of a local time that the user can change
+ * @returns {Promise<boolean | string>} true if the user confirmed, or the chosen time
  */
-export function confirmAction({ title, text, accept }) {
+export function confirmAction({ title, text, accept, input }) {
+  const field = getElement("confirm-input");
+  getElement("confirm-field").hidden = !input;
+  getElement("confirm-label").textContent = input?.label ?? "";
+  field.value = input?.value ?? "";
   getElement("confirm-title").textContent = title;
   getElement("confirm-text").textContent = text;
   getElement("confirm-accept").textContent = accept;
   dialog.returnValue = "";
   dialog.showModal();
   return new Promise((resolve) => {
-    dialog.addEventListener("close", () => resolve(dialog.returnValue === "accepted"), { once: true });
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "accepted" && (!input || field.value)), {
+      once: true,
+    });
   });
 }
 

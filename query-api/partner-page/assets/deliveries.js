@@ -2,8 +2,17 @@ import { clearError, onClick, runAction } from "./actions.js";
 import { COLUMN_TITLES, createDelivery } from "./delivery.js";
 import { createEmptyText, getElement, h } from "./dom.js";
 import { createButton, formatDeliveryCount } from "./elements.js";
-import { getReplayFilters, initFilters, isFiltered, setFilters, showFilters, toQuery } from "./filters.js";
+import {
+  getReplayFilters,
+  initFilters,
+  isFiltered,
+  knownAppointmentIds,
+  setFilters,
+  showFilters,
+  toQuery,
+} from "./filters.js";
 import { isBeingDisabled } from "./health.js";
+import { clearOutcomes } from "./outcomes.js";
 import { findReplayable, replayDelivery, replayFailedDeliveries } from "./replays.js";
 import { request } from "./session.js";
 
@@ -95,6 +104,7 @@ export function clearDeliveries() {
   forgetList();
   awaited = undefined;
   elements.clear();
+  clearOutcomes();
   getElement("deliveries").hidden = true;
   getElement("replay-failed").hidden = true;
   for (const id of ["deliveries-alert", "refresh-alert"]) clearError(id);
@@ -162,13 +172,18 @@ function getStatus() {
 /** Shows the button that replays failed deliveries, if some match the filters. */
 async function offerReplay(round) {
   const count = listCount;
-  const { statuses } = getReplayFilters();
+  const { statuses, title } = getReplayFilters();
   const isListed = deliveries.some(({ status }) => statuses.includes(status));
   // Automatic requests ask for other deliveries only once, because they count against the rate limit.
   if (!isListed && round > 0 && getElement("replay-failed").hidden) return;
   const isOffered =
     getStatus() === "active" && (isListed || (nextCursor !== null && (await findReplayable(getEndpoint().id))));
-  if (count === listCount) getElement("replay-failed").hidden = !isOffered;
+  if (count !== listCount) return;
+  const button = getElement("replay-failed");
+  // A hidden button would lose the focus.
+  if (!isOffered && button === document.activeElement) getElement("endpoint-title").focus();
+  button.textContent = title;
+  button.hidden = !isOffered;
 }
 
 async function replayFailed() {
@@ -204,6 +219,7 @@ function render() {
   const version = JSON.stringify([deliveries, nextCursor, getStatus()]);
   if (version === shownVersion) return false;
   shownVersion = version;
+  for (const { appointmentId } of deliveries) if (appointmentId) knownAppointmentIds.add(appointmentId);
   if (getStatus() !== "active") getElement("replay-failed").hidden = true;
   const body = getElement("deliveries-body");
   const pending = deliveries.filter(({ status }) => status === "pending").length;
@@ -250,6 +266,8 @@ function createMoreButton() {
       deliveries = [...deliveries, ...page.deliveries];
       nextCursor = page.page.nextCursor;
       render();
+      const [firstAdded] = page.deliveries;
+      elements.get(firstAdded?.id)?.item.querySelector("summary").focus();
     });
   return createButton("Show more", { class: "more", onclick });
 }

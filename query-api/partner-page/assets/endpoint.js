@@ -5,7 +5,9 @@ import { clearDeliveries, initDeliveries, showDeliveries } from "./deliveries.js
 import { createEmptyText, createFactList, getElement, h } from "./dom.js";
 import { createButton, createId, createStatusTag, createTags } from "./elements.js";
 import { markEndpoint, updateEndpoint } from "./endpoints.js";
+import { formatUtc } from "./format.js";
 import { createHealthText, getHealth, isBeingDisabled } from "./health.js";
+import { showOutcomes } from "./outcomes.js";
 import { hideSecret, initSecret, showSecret } from "./secret.js";
 import { request, wait } from "./session.js";
 import { createSettingsForm } from "./settings.js";
@@ -16,6 +18,9 @@ let endpoint;
 
 /** Waits before the requests for an endpoint that the service is about to disable. Milliseconds. */
 const DISABLING_WAITS_MS = [300, 700, 1_000, 2_000, 4_000];
+
+/** Time for which a former secret stays valid after a rotation. Milliseconds. */
+const FORMER_SECRET_MS = 24 * 3_600_000;
 
 /** The listed deliveries of the endpoint; undefined until they are loaded. */
 let deliveries;
@@ -106,6 +111,10 @@ async function loadEndpoint(id) {
 /** Shows the health after the deliveries were loaded. Reloads the endpoint if a delivery may have changed it. */
 async function refreshHealth(newDeliveries) {
   const isChanged = deliveries !== undefined && countOutcomes(newDeliveries) !== countOutcomes(deliveries);
+  if (isChanged || deliveries === undefined) {
+    const { id } = endpoint;
+    runAction({ alertId: "deliveries-alert" }, () => showOutcomes(id));
+  }
   deliveries = newDeliveries;
   renderHealth();
   if (isChanged || isBeingDisabled(endpoint, deliveries)) await reloadEndpoint();
@@ -140,34 +149,24 @@ function countOutcomes(list) {
 
 function renderHealth() {
   getElement("endpoint-title").replaceChildren(endpoint.url, " ", createStatusTag(getHealth(endpoint)));
-  getElement("endpoint-health").replaceChildren(createHealthText(endpoint, deliveries ?? []));
+  getElement("endpoint-health").replaceChildren(createHealthText(endpoint, deliveries));
 }
 
 /** Shows everything about the endpoint except the form for its settings, which would lose the user's input. */
 function renderEndpoint() {
-  const {
-    id,
-    events,
-    operationalEvents,
-    branchIds,
-    headerNames,
-    ordering,
-    asymmetricSignature,
-    bodyFormat,
-    rateLimitPerSecond,
-  } = endpoint;
+  const { events, operationalEvents, branchIds, rateLimitPerSecond } = endpoint;
   const branches = branchIds === null ? "all branches of the installation" : branchIds.map(getBranchName).join(", ");
   getElement("endpoint-body").replaceChildren(h("div", { id: "endpoint-health" }), createActions());
   getElement("endpoint-settings").replaceChildren(
     h("h3", {}, "Settings"),
     createFactList([
-      ["Endpoint id", createId(id)],
+      ["Endpoint id", createId(endpoint.id)],
       ["Events", createTags([...events, ...operationalEvents])],
       ["Branches", branches],
-      ["Custom headers", createTags(headerNames)],
-      ["Format", bodyFormat === "cloudevents" ? "CloudEvents" : "standard"],
-      ["Signatures", asymmetricSignature ? "HMAC and Ed25519" : "HMAC"],
-      ["Order", ordering === "appointment" ? "per appointment" : "none"],
+      ["Custom headers", createTags(endpoint.headerNames)],
+      ["Format", endpoint.bodyFormat === "cloudevents" ? "CloudEvents" : "standard"],
+      ["Signatures", endpoint.asymmetricSignature ? "HMAC and Ed25519" : "HMAC"],
+      ["Order", endpoint.ordering === "appointment" ? "per appointment" : "none"],
       ["Rate limit", rateLimitPerSecond === null ? "none" : `${rateLimitPerSecond} attempts per second`],
       ["Created", createTime(endpoint.createdAt)],
       ["Changed", createTime(endpoint.updatedAt)],
@@ -216,11 +215,10 @@ async function rotateSecret({ id, url }) {
   });
   if (!isConfirmed) return;
   const { endpoint: changed, secret } = await request("POST", `/webhook-endpoints/${id}/rotate-secret`);
-  showChange(changed, "The secret was rotated.");
-  showSecret(
-    secret,
-    `It belongs to ${changed.url}. For 24 hours, deliveries are signed with both the former and the new secret.`,
-  );
+  const end = new Date(Date.parse(changed.updatedAt) + FORMER_SECRET_MS).toISOString();
+  const text = `Until ${formatUtc(end.replace(/\.\d+/, ""))}, deliveries are signed with both the former and the new secret.`;
+  showChange(changed, `The secret was rotated. ${text}`);
+  showSecret(secret, `It belongs to ${changed.url}. ${text}`);
 }
 
 async function enable({ id }) {

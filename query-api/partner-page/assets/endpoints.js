@@ -55,10 +55,11 @@ function openForm(isOpen) {
   form.hidden = !isOpen;
   getElement("new-endpoint").setAttribute("aria-expanded", String(isOpen));
   getElement("endpoint-form-alert").replaceChildren();
-  getElement("endpoint-url-hint").textContent =
-    getEnvironment() === "production"
-      ? "An HTTPS URL of a public host. The operator must have approved its origin."
-      : "An HTTPS URL of a public host.";
+  const isLocal = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+  getElement("endpoint-url-hint").textContent = [
+    `An HTTPS URL of a public host${isLocal ? ", or an HTTP URL of this machine" : ""}.`,
+    ...(getEnvironment() === "production" ? ["The operator must have approved its origin."] : []),
+  ].join(" ");
 }
 
 /** Loads the endpoints, and shows the list. */
@@ -87,6 +88,8 @@ export async function searchAppointment(appointmentId) {
   const status = getElement("search-status");
   status.textContent = "";
   renderEndpoints();
+  if (appointmentId && !isUuid(appointmentId))
+    status.textContent = "No single listed appointment has an id that starts so. Enter the complete id.";
   if (!isUuid(appointmentId)) return [];
   status.textContent = "Searching all endpoints …";
   const searched = [...getCurrent(), ...getRevoked()].slice(0, MAX_SEARCHED);

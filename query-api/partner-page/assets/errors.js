@@ -40,6 +40,10 @@ const ADVICE = {
   delivery_not_replayable: "The delivery cannot be replayed now. Refresh the list.",
   idempotency_conflict: "The key was already used for a different appointment. Use a new key.",
   rate_limit_exceeded: "Too many requests.",
+  fixture_appointment: "The fixture's appointments cannot be changed. Create an appointment and change that one.",
+  illegal_transition: "The appointment's status does not permit this. Show the list again.",
+  slot_taken: "Somebody else has booked this time. Find free times again.",
+  entitlement_required: "The clinic does not offer free times.",
   read_model_behind: "The change is recorded, but not readable yet. Refresh in a moment.",
   event_log_unavailable: "The service cannot record changes at the moment. The outcome is unknown. Try again.",
 };
@@ -49,5 +53,6 @@ function describeError(status, { error, details }, retrySeconds) {
   if (Object.hasOwn(ADVICE, error ?? "")) return ADVICE[error] + retryText;
   const problems = (details ?? []).map(({ path, message }) => (path ? `${path}: ${message}` : message));
   if (problems.length > 0) return `Check your input. ${problems.join("; ")}`;
+  if (status >= 502 && status <= 504) return `The service is unavailable at the moment.${retryText || " Try again."}`;
   return `The service returned the error ${status} ${error ?? ""}.${retryText || " Try again."}`;
 }

@@ -17,11 +17,14 @@ const FIELDS = {
 /** Lengths of the periods that end now. Milliseconds. */
 const PERIODS_MS = { hour: 3_600_000, day: 24 * 3_600_000, week: 7 * 24 * 3_600_000 };
 
-/** Statuses of deliveries that a replay sends again. */
-const REPLAYABLE = ["failed", "skipped"];
+/** Statuses of deliveries that a replay sends again, by the filter. */
+const REPLAYED = { "": ["failed", "skipped"], failed: ["failed"], skipped: ["skipped"], delivered: ["delivered"] };
 
 /** Time for which the service keeps finished deliveries. Milliseconds. */
 const RETENTION_MS = 30 * 24 * 3_600_000;
+
+/** Ids of the appointments that the page has listed. The filter accepts the start of such an id. */
+export const knownAppointmentIds = new Set();
 
 /** The values of the fields by name, as the user has applied them. */
 let filters = {};
@@ -84,15 +87,19 @@ function getStart() {
   return period === "range" && fromTime ? toInstant(fromTime, getTimeZone()) : undefined;
 }
 
-/** Returns the filters for a replay: the statuses that it sends again, and a period that has a start. */
+/** Returns the filters for a replay: the statuses that it sends again, a period that has a start, and its title. */
 export function getReplayFilters() {
   const { status, type, appointmentId, from = new Date(Date.now() - RETENTION_MS).toISOString(), to } = toQuery();
-  const statuses = REPLAYABLE.filter((replayable) => status === "" || status === replayable);
-  return { statuses, type, appointmentId, from, to };
+  const title = `Replay ${status || "failed"} deliveries`;
+  return { statuses: REPLAYED[status] ?? [], type, appointmentId, from, to, title };
 }
 
 /** Applies the values of the fields. */
 function readFields() {
+  const field = getElement(FIELDS.appointmentId);
+  const start = field.value.trim().toLowerCase();
+  const [id, ...others] = start === "" ? [] : [...knownAppointmentIds].filter((known) => known.startsWith(start));
+  if (id && others.length === 0) field.value = id;
   filters = Object.fromEntries(Object.entries(FIELDS).map(([name, id]) => [name, getElement(id).value.trim()]));
   for (const field of document.querySelectorAll("[data-range]")) field.hidden = filters.period !== "range";
 }

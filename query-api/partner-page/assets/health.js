@@ -1,5 +1,4 @@
 import { h } from "./dom.js";
-import { formatDeliveryCount } from "./elements.js";
 import { isFiltered } from "./filters.js";
 import { createTime } from "./times.js";
 
@@ -29,24 +28,22 @@ export function isBeingDisabled({ status, updatedAt }, deliveries) {
  * Creates a sentence about the state of an endpoint.
  *
  * @param {object} endpoint
- * @param {object[]} deliveries the endpoint's latest deliveries, newest first
+ * @param {object[] | undefined} loaded the endpoint's latest deliveries, newest first; undefined while they are loading
  */
-export function createHealthText(endpoint, deliveries) {
+export function createHealthText(endpoint, loaded) {
+  const deliveries = loaded ?? [];
   const { disabledReason, failingSince, failedAttempts } = endpoint;
   const isRetried = deliveries.some(({ status }) => status === "pending");
   const texts = {
     revoked: () => ["Revoked. The endpoint receives no more deliveries, and cannot be enabled."],
     disabled: () => ["Disabled. ", DISABLED_REASONS[disabledReason] ?? disabledReason ?? ""],
     failing: () => [
-      ...[
-        "Failing since ",
-        createTime(failingSince),
-        `: all ${failedAttempts} attempts since then failed, retries included. `,
-      ],
-      `${countByStatus(deliveries)} ${isRetried ? "The service retries pending deliveries. " : ""}`,
+      ...["Failing since ", createTime(failingSince)],
+      `: all ${failedAttempts} attempts since then failed, retries included. `,
+      isRetried ? "The service retries pending deliveries. " : "",
       "Failed deliveries can be replayed.",
     ],
-    active: () => describeDeliveries(deliveries),
+    active: () => (loaded ? describeDeliveries(loaded) : ["Active."]),
   };
   const health = getHealth(endpoint);
   const color = health === "active" ? rateDeliveries(deliveries) : health;
@@ -62,21 +59,8 @@ function rateDeliveries(deliveries) {
 function describeDeliveries(deliveries) {
   // A retry can deliver an old event after newer ones.
   const deliveredAt = deliveries.flatMap(({ status, updatedAt }) => (status === "delivered" ? updatedAt : []));
-  if (deliveredAt.length > 0)
-    return [
-      "Working. The latest successful delivery was at ",
-      createTime(deliveredAt.sort().at(-1)),
-      `. ${countByStatus(deliveries)}`,
-    ];
+  const latest = deliveredAt.sort().at(-1);
+  if (latest) return ["Working. The latest successful delivery was at ", createTime(latest), "."];
   if (deliveries.length === 0) return ["Active. Send a test event to try it."];
-  return [`Active, but no listed delivery was successful. ${countByStatus(deliveries)}`];
-}
-
-/** Describes how the listed deliveries ended: `Of 20 deliveries in the list: 16 delivered, 4 failed.` */
-function countByStatus(deliveries) {
-  const counts = new Map();
-  for (const { status } of deliveries) counts.set(status, (counts.get(status) ?? 0) + 1);
-  if (counts.size === 0) return "";
-  const parts = [...counts].map(([status, count]) => `${count} ${status}`);
-  return `Of ${formatDeliveryCount(deliveries.length)} in the list: ${parts.join(", ")}.`;
+  return ["Active, but no listed delivery was successful."];
 }

@@ -17,7 +17,15 @@ import { showFilters } from "./filters.js";
 import { clearInstallation, initSandbox, reloadSandbox, showInstallation } from "./installation.js";
 import { addRequest, clearRequests } from "./requests.js";
 import { changeRoute, clearRoute, onRouteChange, readRoute } from "./route.js";
-import { endSession, getClinicId, getEnvironment, setClinicId, setSessionListeners, startSession } from "./session.js";
+import {
+  endSession,
+  getClinicId,
+  getEnvironment,
+  restoreSession,
+  setClinicId,
+  setSessionListeners,
+  startSession,
+} from "./session.js";
 import { initTabs } from "./tabs.js";
 import { clearUsage, showUsage } from "./usage.js";
 
@@ -166,9 +174,14 @@ function clearSections() {
   clearInstallation();
 }
 
+/** Shows the session that the tab has stored. */
+function restoreDesk() {
+  if (restoreSession()) runAction({ alertId: "sign-in-alert" }, showDesk);
+}
+
 /** Ends the session and removes all its data from the page. */
-function signOut(reason = "") {
-  endSession();
+function signOut(reason = "", options = {}) {
+  endSession(options);
   clearSections();
   showFilters({});
   clearClinics();
@@ -204,4 +217,8 @@ addEventListener(
   { capture: true },
 );
 // The browser can keep a page that the user has left, and show it again with the Back button.
-addEventListener("pagehide", () => signOut());
+addEventListener("pagehide", () => signOut("", { isStored: true }));
+addEventListener("pageshow", ({ persisted }) => {
+  if (persisted) restoreDesk();
+});
+restoreDesk();

@@ -68,7 +68,7 @@ export async function replayFailedDeliveries({ id: endpointId, url }, report) {
 }
 
 /** Lists the ids of up to `maxCount` deliveries that a replay with these filters sends again. */
-async function listReplayable(endpointId, { statuses, ...filters }, maxCount) {
+async function listReplayable(endpointId, { statuses, title: _, ...filters }, maxCount) {
   const ids = [];
   const limit = Math.min(maxCount, PAGE_SIZE);
   for (const status of statuses) {

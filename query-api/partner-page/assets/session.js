@@ -1,6 +1,6 @@
 /**
- * The application's session: credentials, access token and clinic. They exist only in the memory of this module, never
- * in storage, cookies or URLs.
+ * The application's session: credentials, access token and clinic. The secret exists only in the memory of this module.
+ * The storage of the tab keeps the access token, so that a reload does not end the session.
  */
 import { ApiError } from "./errors.js";
 
@@ -11,6 +11,8 @@ const POSITION_HEADER = `X-${brand}-Log-Position`;
 
 /** Time before a token expires at which the next request exchanges the credentials for a new token. */
 const RENEWAL_MS = 60_000;
+
+const STORAGE_KEY = "partner session";
 
 /** Maximum number of attempts of a read while the read models are behind the page's own writes. */
 const MAX_READ_ATTEMPTS = 5;
@@ -40,8 +42,21 @@ export async function startSession({ environment, clientId, clientSecret }) {
   session = next;
 }
 
-/** Ends the session: aborts its requests and forgets credentials and token. */
-export function endSession() {
+/** Continues the session that this tab has stored. Returns false if there is none, or its token is about to expire. */
+export function restoreSession() {
+  const stored = JSON.parse(sessionStorage.getItem(STORAGE_KEY) ?? "{}");
+  if (!(stored.expiresAt - Date.now() > RENEWAL_MS)) return false;
+  session = { ...stored, controller: new AbortController(), clinicController: new AbortController() };
+  return true;
+}
+
+/**
+ * Ends the session: aborts its requests and forgets credentials and token.
+ *
+ * @param {{ isStored?: boolean }} options `isStored`: a reload continues the session
+ */
+export function endSession({ isStored = false } = {}) {
+  if (!isStored) sessionStorage.removeItem(STORAGE_KEY);
   session?.controller.abort();
   session?.clinicController.abort();
   session = undefined;
@@ -77,11 +92,14 @@ function renewToken(current) {
 
 async function exchangeToken(current) {
   const { environment, clientId, clientSecret } = current;
+  if (!clientSecret) throw new ApiError(401, { error: "invalid_token" });
   const body = { client_id: clientId, client_secret: clientSecret, grant_type: "client_credentials", environment };
   const { signal } = current.controller;
   const response = await send(current, "POST", "/oauth/token", { body, signal });
   current.token = response.body.access_token;
   current.expiresAt = Date.now() + response.body.expires_in * 1_000;
+  const { token, expiresAt } = current;
+  sessionStorage.setItem(STORAGE_KEY, JSON.stringify({ environment, token, expiresAt }));
 }
 
 /**

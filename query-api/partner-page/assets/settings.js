@@ -3,8 +3,8 @@ import { getClinic } from "./clinic.js";
 import { getElement, h } from "./dom.js";
 import { request } from "./session.js";
 
-const EVENTS = ["appointment.created", "appointment.updated"];
-const OPERATIONAL_EVENTS = ["endpoint.failing", "endpoint.disabled", "secret.expiring"];
+/** Types of events, by setting of an endpoint. */
+const TYPES = JSON.parse(getElement("endpoint-form").dataset.types);
 
 /**
  * Creates the form that changes the settings of an endpoint. The form sends only the settings that differ.
@@ -21,8 +21,8 @@ export function createSettingsForm(endpoint, onSave) {
       "URL",
       h("input", { id: "setting-url", name: "url", type: "url", required: true, spellcheck: "false" }),
     ),
-    createChoices("Events", "events", EVENTS, endpoint.events),
-    createChoices("Events about endpoints", "operationalEvents", OPERATIONAL_EVENTS, endpoint.operationalEvents),
+    createChoices("Events", "events", TYPES.events, endpoint.events),
+    createChoices("Events about endpoints", "operationalEvents", TYPES.operationalEvents, endpoint.operationalEvents),
     createBranchChoices(endpoint),
     createOrderingField(endpoint),
     createFormatField(endpoint),
@@ -78,19 +78,13 @@ function createBranchChoices({ branchIds }) {
 }
 
 function createOrderingField({ ordering }) {
-  const options = [
-    ["none", "none"],
-    ["appointment", "per appointment"],
-  ];
+  const options = { none: "none", appointment: "per appointment" };
   const hint = "Per appointment: a failing delivery holds back only later events of its own appointment.";
   return createField("Order of deliveries", createSelect("setting-ordering", "ordering", options, ordering), hint);
 }
 
 function createFormatField({ bodyFormat }) {
-  const options = [
-    ["standard", "standard"],
-    ["cloudevents", "CloudEvents 1.0"],
-  ];
+  const options = { standard: "standard", cloudevents: "CloudEvents 1.0" };
   return createField("Format of the bodies", createSelect("setting-format", "bodyFormat", options, bodyFormat));
 }
 
@@ -103,9 +97,11 @@ function createSignatureField({ asymmetricSignature }) {
   return h("fieldset", { class: "choices" }, h("legend", {}, "Signatures"), label);
 }
 
-/** @param {[value: string, text: string][]} options */
+/** @param {Record<string, string>} options texts by value */
 function createSelect(id, name, options, selectedValue) {
-  const elements = options.map(([value, text]) => h("option", { value, selected: value === selectedValue }, text));
+  const elements = Object.entries(options).map(([value, text]) =>
+    h("option", { value, selected: value === selectedValue }, text),
+  );
   return h("select", { id, name }, ...elements);
 }
 

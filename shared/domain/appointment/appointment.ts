@@ -1,37 +1,14 @@
-import type { Aggregate, Decision } from "../aggregate.ts";
+import { type Aggregate, createClinicRecorder, type Decision, defineAggregate } from "../aggregate.ts";
 import type { Customer } from "../clinic/customer.ts";
 import type { Resource } from "../clinic/resource.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
-import { type AppointmentEvent, appointmentStreams, MAX_APPOINTMENT_MINUTES } from "../events/appointment.ts";
+import { type AppointmentEvent, appointmentStreams, MAX_ALLOCATION_MINUTES } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
-import { type Erasure, isErased, refuseTextAboutErased } from "../personal-data/erasure.ts";
+import { isErased, refuseTextAboutErased } from "../personal-data/erasure.ts";
 import { requireExisting } from "../preconditions.ts";
 import { MINUTE_MS } from "../time/local-time.ts";
-import type { Instant } from "../time/rfc3339.ts";
-
-export const appointmentStatuses = [
-  "requested",
-  "confirmed",
-  "checked_in",
-  "waiting",
-  "in_consultation",
-  "completed",
-  "cancelled",
-  "no_show",
-] as const;
-export type AppointmentStatus = (typeof appointmentStatuses)[number];
-
-/** State of an appointment. */
-export interface Appointment extends Omit<DataOf<AppointmentEvent, "AppointmentRequested">, "appointmentId"> {
-  id: string;
-  status: AppointmentStatus;
-  /** True if the data of the appointment itself was erased. False if the data of its customer was erased. */
-  isErased: boolean;
-  createdAt: Instant;
-  updatedAt: Instant;
-  assignments: { id: string; resourceId: string; start: Instant; end: Instant; active: boolean }[];
-}
+import { type Instant, toInstant, toInstantInRange } from "../time/rfc3339.ts";
 
 /** Status of an appointment after each type of event. */
 export const statusAfterEvent = {
@@ -43,62 +20,92 @@ export const statusAfterEvent = {
   AppointmentCompleted: "completed",
   AppointmentCancelled: "cancelled",
   AppointmentMarkedNoShow: "no_show",
-} as const satisfies Partial<Record<AppointmentEvent["type"], AppointmentStatus>>;
+} as const satisfies Partial<Record<AppointmentEvent["type"], string>>;
 
-/** An appointment event with the time at which it occurred. */
-export type TimedAppointmentEvent = AppointmentEvent & { metadata: { occurredAt: Instant } };
+export const appointmentStatuses = Object.values(statusAfterEvent);
+export type AppointmentStatus = (typeof appointmentStatuses)[number];
 
-/** Returns the state after the next event. The state is undefined before the appointment was requested or imported. */
-function evolveAppointment(state: Appointment | undefined, event: TimedAppointmentEvent): Appointment | undefined {
-  const occurredAt = event.metadata.occurredAt;
-  if (event.type === "AppointmentRequested") {
-    const { appointmentId: id, ...data } = event.data;
-    const timestamps = { createdAt: occurredAt, updatedAt: occurredAt };
-    return { id, ...data, isErased: false, status: "requested", ...timestamps, assignments: [] };
-  }
-  if (event.type === "AppointmentImported") {
-    const { appointmentId, requestedAt, statusAt: _, ...data } = event.data;
-    const partnerFields = { applicationId: null, sandboxGeneration: 0 };
-    const timestamps = { createdAt: requestedAt ?? occurredAt, updatedAt: occurredAt };
-    return { id: appointmentId, ...data, isErased: false, ...partnerFields, ...timestamps, assignments: [] };
-  }
-  if (!state) return undefined;
-  const changedState = { ...state, updatedAt: occurredAt };
-  switch (event.type) {
-    case "AppointmentRescheduled": {
-      const { scheduledAt, durationMinutes } = event.data;
-      return { ...changedState, scheduledAt, durationMinutes };
-    }
-    case "ResourceAllocated": {
-      const { assignmentId: id, resourceId, allocationStart: start, allocationEnd: end } = event.data;
-      const assignment = { id, resourceId, start, end, active: true };
-      return { ...changedState, assignments: [...state.assignments, assignment] };
-    }
-    case "ResourceReleased": {
-      const { assignmentId } = event.data;
-      const assignments = state.assignments.map((assignment) =>
-        assignment.id === assignmentId ? { ...assignment, active: false } : assignment,
-      );
-      return { ...changedState, assignments };
-    }
-    case "AppointmentDataErased":
-      return { ...changedState, reason: null, notes: null, textHash: null, isErased: true };
-    default:
-      return { ...changedState, status: statusAfterEvent[event.type] };
-  }
+/** State of an appointment. */
+export interface Appointment
+  extends Omit<DataOf<AppointmentEvent, "AppointmentRequested">, "appointmentId" | "place" | "isConfirmed"> {
+  id: string;
+  status: AppointmentStatus;
+  /** True if the data of the appointment itself was erased. False if the data of its customer was erased. */
+  isErased: boolean;
+  createdAt: Instant;
+  updatedAt: Instant;
+  assignments: Assignment[];
 }
 
-/** Folds the events of an appointment, in order. */
-export function foldAppointment(events: readonly TimedAppointmentEvent[]): Appointment | undefined {
-  return events.reduce<Appointment | undefined>(evolveAppointment, undefined);
+interface Assignment {
+  id: string;
+  resourceId: string;
+  start: Instant;
+  end: Instant;
+  active: boolean;
 }
 
-export const appointmentAggregate: Aggregate<typeof appointmentStreams, Appointment> = {
-  category: appointmentStreams,
-  evolve: evolveAppointment,
-  personOf: ({ id, customerId }) =>
-    customerId === null ? { type: "appointment", id } : { type: "customer", id: customerId },
-};
+/** Changes of the status by type of event. Each change also sets `updatedAt`. */
+const statusChanges = Object.fromEntries(
+  Object.entries(statusAfterEvent).map(([type, status]) => [
+    type,
+    (_: unknown, __: unknown, updatedAt: Instant) => ({ status, updatedAt }),
+  ]),
+) as Record<Transition, (data: unknown, state: unknown, updatedAt: Instant) => Partial<Appointment>>;
+
+export const appointmentAggregate: Aggregate<typeof appointmentStreams, Appointment> = defineAggregate(
+  appointmentStreams,
+  {
+    AppointmentRequested({ appointmentId: id, place, isConfirmed, ...data }, _, at) {
+      const status = isConfirmed ? "confirmed" : "requested";
+      const assignments = place ? [toAssignment(place, data.scheduledAt, getEnd(data))] : [];
+      return { id, ...data, isErased: false, status, createdAt: at, updatedAt: at, assignments };
+    },
+    AppointmentImported({ appointmentId: id, requestedAt, statusAt: _, ...data }, __, updatedAt) {
+      const partnerFields = { applicationId: null, sandboxGeneration: 0 };
+      const timestamps = { createdAt: requestedAt ?? updatedAt, updatedAt };
+      return { id, ...data, isErased: false, ...partnerFields, ...timestamps, assignments: [] };
+    },
+  },
+  {
+    ...statusChanges,
+    AppointmentRescheduled: ({ scheduledAt, durationMinutes }, _, updatedAt) => ({
+      ...{ scheduledAt, durationMinutes, updatedAt },
+    }),
+    ResourceAllocated(allocation, { assignments }, updatedAt) {
+      const assignment = toAssignment(allocation, allocation.allocationStart, allocation.allocationEnd);
+      return { assignments: [...assignments.filter(({ id }) => id !== assignment.id), assignment], updatedAt };
+    },
+    ResourceReleased: ({ assignmentId }, { assignments }, updatedAt) => ({
+      assignments: assignments.map((item) => (item.id === assignmentId ? { ...item, active: false } : item)),
+      updatedAt,
+    }),
+    ReservationAbandoned: () => ({}),
+    AppointmentDataErased: (_, __, updatedAt) => ({
+      ...{ reason: null, notes: null, textHash: null, isErased: true, updatedAt },
+    }),
+  },
+  {
+    personOf: ({ id, customerId }) =>
+      customerId === null ? { type: "appointment", id } : { type: "customer", id: customerId },
+  },
+);
+
+function toAssignment(
+  { assignmentId: id, resourceId }: { assignmentId: string; resourceId: string },
+  start: Instant,
+  end: Instant,
+): Assignment {
+  return { id, resourceId, start, end, active: true };
+}
+
+/** Returns the end of an appointment. */
+export function getEnd({
+  scheduledAt,
+  durationMinutes,
+}: Pick<Appointment, "scheduledAt" | "durationMinutes">): Instant {
+  return toInstant(Date.parse(scheduledAt) + durationMinutes * MINUTE_MS);
+}
 
 type AppointmentDecision = Decision<Appointment, AppointmentEvent>;
 
@@ -119,11 +126,24 @@ const permittedStatusesByTransition = {
   AppointmentMarkedNoShow: ["confirmed"],
 } as const satisfies Record<Transition, AppointmentStatus[]>;
 
-export const decideConfirm = (): AppointmentDecision => decideTransition("AppointmentConfirmed");
-export const decideCheckIn = (): AppointmentDecision => decideTransition("AppointmentCheckedIn");
-export const decidePutInWaiting = (): AppointmentDecision => decideTransition("AppointmentPutInWaiting");
-export const decideStartConsultation = (): AppointmentDecision => decideTransition("ConsultationStarted");
-export const decideComplete = (): AppointmentDecision => decideTransition("AppointmentCompleted");
+/**
+ * Changes the status of an appointment. A cancellation and a no-show also release its resources. A no-show is possible
+ * only after the start of the appointment.
+ *
+ * @param now milliseconds since 1970
+ */
+export function changeStatus(type: Transition, now: number): AppointmentDecision {
+  if (type === "AppointmentCancelled") return cancelAppointment(null, undefined);
+  return (state) => {
+    const appointment = requireTransition(state, type);
+    const { id: appointmentId, sandboxGeneration, scheduledAt } = appointment;
+    if (type !== "AppointmentMarkedNoShow") return [{ type, data: { appointmentId } }];
+    // Partners rehearse in the sandbox, and cannot wait for the appointment.
+    if (sandboxGeneration === 0 && now < Date.parse(scheduledAt))
+      throw new DomainError("appointment_not_due", "the appointment has not started yet");
+    return [...releaseResources(appointment), { type, data: { appointmentId } }];
+  };
+}
 
 /**
  * Cancels an appointment and releases its resources.
@@ -131,12 +151,12 @@ export const decideComplete = (): AppointmentDecision => decideTransition("Appoi
  * @param customer customer of the appointment; undefined if the appointment has no customer, or if the reason is null
  * @throws {DomainError} `customer_erased` or `appointment_erased` if there is a reason, but the data was erased
  */
-export function decideCancel(reason: string | null, customer: Customer | undefined): AppointmentDecision {
+export function cancelAppointment(reason: string | null, customer: Customer | undefined): AppointmentDecision {
   return (state) => {
     const appointment = requireTransition(state, "AppointmentCancelled");
     const { id: appointmentId } = appointment;
     refuseReasonAboutErased(reason, appointment, customer);
-    return [{ type: "AppointmentCancelled", data: { appointmentId, reason } }, ...releaseResources(appointment)];
+    return [...releaseResources(appointment), { type: "AppointmentCancelled", data: { appointmentId, reason } }];
   };
 }
 
@@ -150,24 +170,6 @@ function refuseReasonAboutErased(
   if (reason !== null && appointment.isErased) refuseTextAboutErased("reason", "appointment");
 }
 
-/**
- * Records that the customer did not show up, and releases the resources. Throws if the appointment has not started yet.
- *
- * @param now milliseconds since 1970
- */
-export function decideMarkNoShow(now: number): AppointmentDecision {
-  return (state) => {
-    const appointment = requireTransition(state, "AppointmentMarkedNoShow");
-    // Partners rehearse in the sandbox, and cannot wait for the appointment.
-    const isInSandbox = appointment.sandboxGeneration > 0;
-    if (!isInSandbox && now < Date.parse(appointment.scheduledAt)) {
-      throw new DomainError("appointment_not_due", "the appointment has not started yet");
-    }
-    const { id: appointmentId } = appointment;
-    return [{ type: "AppointmentMarkedNoShow", data: { appointmentId } }, ...releaseResources(appointment)];
-  };
-}
-
 export interface AppointmentMove {
   scheduledAt: Instant;
   /** Default: unchanged. */
@@ -176,13 +178,13 @@ export interface AppointmentMove {
 }
 
 /**
- * Moves a requested or confirmed appointment to a future time, and releases its resources. Throws in other statuses.
+ * Moves a requested or confirmed appointment to a future time, and its allocations with it. Throws in other statuses.
  *
  * @param customer customer of the appointment; undefined if the appointment has no customer, or if the reason is null
  * @param now milliseconds since 1970
  * @throws {DomainError} `customer_erased` or `appointment_erased` if there is a reason, but the data was erased
  */
-export function decideReschedule(
+export function rescheduleAppointment(
   move: AppointmentMove,
   customer: Customer | undefined,
   now: number,
@@ -198,20 +200,40 @@ export function decideReschedule(
     if (scheduledAt === appointment.scheduledAt && durationMinutes === appointment.durationMinutes) return [];
     refuseReasonAboutErased(reason, appointment, customer);
     const data = { appointmentId, scheduledAt, durationMinutes, reason };
-    return [{ type: "AppointmentRescheduled", data }, ...releaseResources(appointment)];
+    return [...moveResources(appointment, data), { type: "AppointmentRescheduled", data }];
   };
 }
 
-function decideTransition(
-  type: Exclude<Transition, "AppointmentCancelled" | "AppointmentMarkedNoShow">,
-): AppointmentDecision {
-  return (state) => [{ type, data: { appointmentId: requireTransition(state, type).id } }];
+/** The events precede the change that causes them, so that the webhook of the change has the resources after it. */
+function releaseResources({ assignments, ...appointment }: Appointment): AppointmentEvent[] {
+  return assignments.filter(({ active }) => active).map(({ id }) => createRelease(appointment.id, id));
 }
 
-function releaseResources({ id: appointmentId, assignments }: Appointment): AppointmentEvent[] {
+function createRelease(appointmentId: string, assignmentId: string): AppointmentEvent {
+  return { type: "ResourceReleased", data: { appointmentId, assignmentId, isConsequence: true } };
+}
+
+/**
+ * Moves the start of each allocation as far as the start of the appointment, and its end as far as the end. Releases an
+ * allocation for which no time remains.
+ */
+function moveResources(
+  { id: appointmentId, assignments, ...appointment }: Appointment,
+  move: Pick<Appointment, "scheduledAt" | "durationMinutes">,
+): AppointmentEvent[] {
+  const toDifference = (before: Instant, after: Instant) => Date.parse(after) - Date.parse(before);
+  const startDifference = toDifference(appointment.scheduledAt, move.scheduledAt);
+  const endDifference = toDifference(getEnd(appointment), getEnd(move));
   return assignments
     .filter(({ active }) => active)
-    .map(({ id: assignmentId }) => ({ type: "ResourceReleased", data: { appointmentId, assignmentId } }));
+    .map(({ id: assignmentId, resourceId, start, end }) => {
+      const allocationStart = toInstantInRange(Date.parse(start) + startDifference);
+      const allocationEnd = toInstantInRange(Date.parse(end) + endDifference);
+      if (!allocationStart || !allocationEnd || allocationEnd <= allocationStart)
+        return createRelease(appointmentId, assignmentId);
+      const data = { appointmentId, assignmentId, resourceId, allocationStart, allocationEnd };
+      return { type: "ResourceAllocated", data: { ...data, isConsequence: true } };
+    });
 }
 
 function requireTransition(state: Appointment | undefined, transition: Transition): Appointment {
@@ -229,10 +251,10 @@ function refuseTransition(status: AppointmentStatus, transition: string): never 
 export const FINAL_STATUSES: readonly string[] = ["completed", "cancelled", "no_show"];
 
 /**
- * Allocates a resource of the appointment's branch for a time range. Does not check for overlaps with the allocations
- * of other appointments, because these are in other streams.
+ * Allocates a resource of the appointment's branch for a time range. The reservation of the place checks the capacity of
+ * the resource, because the allocations of other appointments are in other streams.
  */
-export function decideAllocate(
+export function allocateResource(
   allocation: { assignmentId: string; allocationStart: Instant; allocationEnd: Instant },
   resource: Resource,
 ): AppointmentDecision {
@@ -250,10 +272,10 @@ export function decideAllocate(
     if (allocationEnd <= allocationStart) {
       throw new DomainError("allocation_empty", "the allocation must end after it starts");
     }
-    if (Date.parse(allocationEnd) - Date.parse(allocationStart) > MAX_APPOINTMENT_MINUTES * MINUTE_MS) {
+    if (Date.parse(allocationEnd) - Date.parse(allocationStart) > MAX_ALLOCATION_MINUTES * MINUTE_MS) {
       throw new DomainError(
         "allocation_too_long",
-        `the allocation must not be longer than ${MAX_APPOINTMENT_MINUTES} minutes`,
+        `the allocation must not be longer than ${MAX_ALLOCATION_MINUTES} minutes`,
       );
     }
     const hasOverlap = assignments.some(
@@ -261,12 +283,13 @@ export function decideAllocate(
         active && resourceId === resource.id && start < allocationEnd && allocationStart < end,
     );
     if (hasOverlap) throw new DomainError("resource_allocated", "the resource is already allocated at that time");
-    return [{ type: "ResourceAllocated", data: { appointmentId, ...allocation, resourceId: resource.id } }];
+    const data = { appointmentId, assignmentId, resourceId: resource.id, allocationStart, allocationEnd };
+    return [{ type: "ResourceAllocated", data }];
   };
 }
 
 /** Releases an allocated resource. Releasing a released resource changes nothing. */
-export function decideRelease(assignmentId: string): AppointmentDecision {
+export function releaseResource(assignmentId: string): AppointmentDecision {
   return (state) => {
     const { id: appointmentId, assignments } = requireExisting(state, "appointment");
     const assignment = assignments.find(({ id }) => id === assignmentId);
@@ -280,13 +303,10 @@ export function decideRelease(assignmentId: string): AppointmentDecision {
  *
  * @throws {DomainError} `appointment_has_customer`
  */
-export function decideEraseAppointment(erasure: Erasure): AppointmentDecision {
-  return (state) => {
-    const appointment = requireExisting(state, "appointment");
-    const { id: appointmentId, customerId } = appointment;
-    if (customerId !== null) {
-      throw new DomainError("appointment_has_customer", `the appointment's data belongs to customer ${customerId}`);
-    }
-    return appointment.isErased ? [] : [{ type: "AppointmentDataErased", data: { appointmentId, ...erasure } }];
-  };
-}
+export const eraseAppointment = createClinicRecorder(appointmentAggregate, "appointment")(
+  "AppointmentDataErased",
+  ({ customerId, isErased }) => {
+    if (customerId === null) return !isErased;
+    throw new DomainError("appointment_has_customer", `the appointment's data belongs to customer ${customerId}`);
+  },
+);

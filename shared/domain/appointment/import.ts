@@ -4,20 +4,23 @@ import type { Clinic } from "../clinic/clinic.ts";
 import type { Customer } from "../clinic/customer.ts";
 import type { Resource } from "../clinic/resource.ts";
 import { DomainError, type ErrorDetail } from "../domain-error.ts";
-import type { AppointmentEvent } from "../events/appointment.ts";
+import { type AppointmentEvent, MAX_ALLOCATION_MINUTES } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
-import { deriveImportedAssignmentId } from "../events/ids.ts";
+import { deriveAssignmentId } from "../events/ids.ts";
 import { isErased } from "../personal-data/erasure.ts";
-import { toInstant } from "../time/rfc3339.ts";
-import { type Appointment, FINAL_STATUSES } from "./appointment.ts";
+import { MINUTE_MS } from "../time/local-time.ts";
+import { type Instant, toInstant } from "../time/rfc3339.ts";
+import { type Appointment, FINAL_STATUSES, getEnd } from "./appointment.ts";
 import { InvalidAppointmentError, isRepeated, OWNER_ERASED } from "./request.ts";
 
 type ImportedData = DataOf<AppointmentEvent, "AppointmentImported">;
 
 /** An appointment to import from another system. */
 export interface AppointmentImport extends ImportedData {
-  /** Resources that the appointment occupies for its whole duration. */
+  /** Resources that the appointment occupies from its start. */
   resourceIds: string[];
+  /** End of the allocations; null or absent: the end of the appointment. */
+  resourcesUntil?: Instant | null;
 }
 
 /**
@@ -42,8 +45,8 @@ interface ImportContext {
  * @throws {InvalidAppointmentError}
  * @throws {DomainError} `appointment_exists` if the id belongs to another appointment
  */
-export function decideImport(
-  { resourceIds, ...appointment }: AppointmentImport,
+export function importAppointment(
+  { resourceIds, resourcesUntil, ...appointment }: AppointmentImport,
   context: ImportContext,
 ): Decision<Appointment, AppointmentEvent> {
   return (state) => {
@@ -52,11 +55,13 @@ export function decideImport(
     const details = [
       ...findInvalidReferences({ resourceIds, ...appointment }, context),
       ...findInvalidFields(appointment, resourceIds, context.now),
+      ...findInvalidEnd(appointment, resourcesUntil ?? null),
     ];
     if (details.length > 0) throw new InvalidAppointmentError(details);
     const customerId = appointment.customerId ?? context.animal?.customerId ?? null;
     const importedEvent = { type: "AppointmentImported" as const, data: { ...appointment, customerId } };
-    return [importedEvent, ...resourceIds.map((resourceId) => createAllocationEvent(appointment, resourceId))];
+    const allocationEnd = resourcesUntil ?? getEnd(appointment);
+    return [importedEvent, ...resourceIds.map((id) => createAllocationEvent(appointment, id, allocationEnd))];
   };
 }
 
@@ -72,7 +77,13 @@ export function decideImport(
  * @returns milliseconds since 1970
  */
 export function deriveOccurredAt(
-  { status, statusAt, requestedAt, scheduledAt, durationMinutes }: ImportedData,
+  {
+    status,
+    statusAt,
+    requestedAt,
+    scheduledAt,
+    durationMinutes,
+  }: Pick<ImportedData, "status" | "statusAt" | "requestedAt" | "scheduledAt" | "durationMinutes">,
   now: number,
 ): number {
   if (statusAt !== null) return Date.parse(statusAt);
@@ -135,17 +146,23 @@ function findInvalidFields(
   return details;
 }
 
+function findInvalidEnd({ scheduledAt }: ImportedData, resourcesUntil: Instant | null): ErrorDetail[] {
+  if (resourcesUntil === null) return [];
+  const minutes = (Date.parse(resourcesUntil) - Date.parse(scheduledAt)) / MINUTE_MS;
+  if (minutes > 0 && minutes <= MAX_ALLOCATION_MINUTES) return [];
+  const message = `must be after scheduledAt, by at most ${MAX_ALLOCATION_MINUTES} minutes`;
+  return [{ path: "resourcesUntil", message }];
+}
+
 const FUTURE_STATUSES: readonly string[] = ["requested", "confirmed", "cancelled"];
 const PAST_TIME_RULE = "must not be in the future";
 
 function createAllocationEvent(
-  { appointmentId, scheduledAt, durationMinutes }: ImportedData,
+  { appointmentId, scheduledAt }: ImportedData,
   resourceId: string,
+  allocationEnd: Instant,
 ): AppointmentEvent {
-  const assignmentId = deriveImportedAssignmentId(appointmentId, resourceId);
-  const allocationEnd = toInstant(Date.parse(scheduledAt) + durationMinutes * 60_000);
-  return {
-    type: "ResourceAllocated",
-    data: { appointmentId, assignmentId, resourceId, allocationStart: scheduledAt, allocationEnd },
-  };
+  const assignmentId = deriveAssignmentId(appointmentId, resourceId);
+  const data = { appointmentId, assignmentId, resourceId, allocationStart: scheduledAt, allocationEnd };
+  return { type: "ResourceAllocated", data: { ...data, isConsequence: true } };
 }

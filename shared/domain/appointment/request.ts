@@ -18,9 +18,7 @@ interface RequestContext {
   animal: Animal | undefined;
   /** Owner of the animal; undefined if there is no animal, or the animal belongs to a sandbox's fixture. */
   customer: Customer | undefined;
-  /**
-   * What the caller may do with the animal's data. `none`: the animal is reported as missing.
-   */
+  /** Access of the caller to the animal's data. With `none`, the animal is reported as missing. */
   animalAccess: "none" | ConsentCoverage;
   /** Branches that the caller may use; null for all branches of the clinic. */
   permittedBranchIds: string[] | null;
@@ -44,7 +42,7 @@ export class InvalidAppointmentError extends DomainError {
  * @throws {InvalidAppointmentError}
  * @throws {DomainError} `insufficient_consent`; `idempotency_conflict` if the id belongs to another request
  */
-export function decideRequest(
+export function requestAppointment(
   request: AppointmentRequest,
   context: RequestContext,
 ): Decision<Appointment, AppointmentEvent> {

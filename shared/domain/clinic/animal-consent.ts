@@ -1,43 +1,29 @@
-import type { Aggregate, Decision } from "../aggregate.ts";
+import { type Aggregate, type Decision, defineAggregate } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import type { DataOf } from "../events/category.ts";
 import {
   type AnimalConsentEvent,
   animalConsentStreams,
   animalLinkCodeStreams,
-  type ConsentCoverage,
   type WithdrawalParty,
 } from "../events/consent.ts";
 import { requireOwnedBy } from "../preconditions.ts";
-import type { Instant } from "../time/rfc3339.ts";
 
 /** Shortest and longest validity of a link code, in milliseconds. */
 export const LINK_CODE_VALIDITY_MS = { min: 15 * 60_000, max: 7 * 24 * 60 * 60_000 };
 
-/** A code that was not redeemed yet. */
-export interface LinkCode {
-  /** Id of the link that the code creates. */
-  linkId: string;
-  covers: ConsentCoverage;
-  /** Null if the code does not expire. */
-  expiresAt: Instant | null;
-}
+type ConsentSummary = DataOf<AnimalConsentEvent, "AnimalConsentSummarized">["consents"][number];
+
+/** Code and link of an application. `lastLinkId` remains after the end of the link. */
+type ApplicationConsent = Omit<ConsentSummary, "applicationId">;
+
+/** A code that was not redeemed yet, with the id of the link that it creates. `expiresAt` is null if it does not expire. */
+export type LinkCode = NonNullable<ConsentSummary["code"]>;
 
 /** An owner's consent to share an animal's data with an application. */
-export interface AnimalLink {
-  linkId: string;
-  covers: ConsentCoverage;
-  linkedAt: Instant;
-}
+export type AnimalLink = NonNullable<ConsentSummary["link"]>;
 
-interface ApplicationConsent {
-  code: LinkCode | null;
-  link: AnimalLink | null;
-  /** Id of the last link, also after its end. */
-  lastLinkId: string | null;
-}
-
-/** State of the consents of an animal's owner. */
+/** Link codes and links with which an owner shares an animal. */
 export interface AnimalConsent {
   id: string;
   clinicId: string;
@@ -47,46 +33,43 @@ export interface AnimalConsent {
 
 const NO_CONSENT: ApplicationConsent = { code: null, link: null, lastLinkId: null };
 
-export const animalConsentAggregate: Aggregate<typeof animalConsentStreams, AnimalConsent> = {
-  category: animalConsentStreams,
-  evolve(state, event) {
-    const { animalId: id, clinicId } = event.data;
-    if (event.type === "AnimalConsentSummarized") {
-      const { consents } = event.data;
+export const animalConsentAggregate: Aggregate<typeof animalConsentStreams, AnimalConsent> = defineAggregate(
+  animalConsentStreams,
+  {
+    AnimalLinkCodeCreated: ({ linkId, covers, expiresAt, ...subject }, state) =>
+      changeConsent(state, subject, { code: { linkId, covers, expiresAt } }),
+    AnimalLinked: ({ linkId, covers, ...subject }, state, linkedAt) =>
+      changeConsent(state, subject, { code: null, link: { linkId, covers, linkedAt }, lastLinkId: linkId }),
+    AnimalLinkWithdrawn: (subject, state) => changeConsent(state, subject, { code: null, link: null }),
+    AnimalConsentSummarized({ animalId: id, clinicId, consents }) {
       const entries = consents.map(({ applicationId, ...consent }) => [applicationId, consent] as const);
       return { id, clinicId, applications: Object.fromEntries(entries) };
-    }
-    const { applicationId, linkId } = event.data;
-    const consent = state?.applications[applicationId] ?? NO_CONSENT;
-    const change = (changes: Partial<ApplicationConsent>): AnimalConsent => ({
-      id,
-      clinicId,
-      applications: { ...state?.applications, [applicationId]: { ...consent, ...changes } },
-    });
-    switch (event.type) {
-      case "AnimalLinkCodeCreated": {
-        const { covers, expiresAt } = event.data;
-        return change({ code: { linkId: event.data.linkId, covers, expiresAt } });
-      }
-      case "AnimalLinked": {
-        const link = { linkId: event.data.linkId, covers: event.data.covers, linkedAt: event.metadata.occurredAt };
-        return change({ code: null, link, lastLinkId: linkId });
-      }
-      case "AnimalLinkWithdrawn":
-        return change({ code: null, link: null });
-    }
+    },
   },
-  summarize: ({ id: animalId, clinicId, applications }) => {
-    const consents = Object.entries(applications).map(([applicationId, consent]) => ({ applicationId, ...consent }));
-    return { type: "AnimalConsentSummarized", data: { animalId, clinicId, consents } };
+  {},
+  {
+    summarize: ({ id: animalId, clinicId, applications }) => {
+      const consents = Object.entries(applications).map(([applicationId, consent]) => ({ applicationId, ...consent }));
+      return { type: "AnimalConsentSummarized", data: { animalId, clinicId, consents } };
+    },
   },
-};
+);
+
+function changeConsent(
+  state: AnimalConsent | undefined,
+  { animalId: id, clinicId, applicationId }: { animalId: string; clinicId: string; applicationId: string },
+  changes: Partial<ApplicationConsent>,
+): AnimalConsent {
+  const consent = { ...NO_CONSENT, ...state?.applications[applicationId], ...changes };
+  return { id, clinicId, applications: { ...state?.applications, [applicationId]: consent } };
+}
 
 /** Pointer from a link code to its animal. */
-export const animalLinkCodeAggregate: Aggregate<typeof animalLinkCodeStreams, { animalId: string }> = {
-  category: animalLinkCodeStreams,
-  evolve: (_, { data: { animalId } }) => ({ animalId }),
-};
+export const animalLinkCodeAggregate: Aggregate<typeof animalLinkCodeStreams, { animalId: string }> = defineAggregate(
+  animalLinkCodeStreams,
+  { AnimalLinkCodeAssigned: ({ animalId }) => ({ animalId }) },
+  {},
+);
 
 type AnimalConsentDecision = Decision<AnimalConsent, AnimalConsentEvent>;
 
@@ -96,7 +79,7 @@ type AnimalConsentDecision = Decision<AnimalConsent, AnimalConsentEvent>;
  * @param now milliseconds since 1970
  * @throws {DomainError} `link_code_validity`
  */
-export function decideCreateLinkCode(
+export function createLinkCode(
   data: DataOf<AnimalConsentEvent, "AnimalLinkCodeCreated">,
   now: number,
 ): AnimalConsentDecision {
@@ -121,7 +104,7 @@ interface Redemption extends Omit<DataOf<AnimalConsentEvent, "AnimalLinked">, "c
  * @param now milliseconds since 1970
  * @throws {DomainError} `link_code_invalid`
  */
-export function decideRedeemLinkCode(redemption: Redemption, now: number): AnimalConsentDecision {
+export function redeemLinkCode(redemption: Redemption, now: number): AnimalConsentDecision {
   return (state) => {
     const { isOwnerErased, sandboxCode, ...link } = redemption;
     const { applicationId, linkId } = link;
@@ -134,7 +117,7 @@ export function decideRedeemLinkCode(redemption: Redemption, now: number): Anima
     if (code?.linkId !== linkId || isUsed || (code.expiresAt !== null && Date.parse(code.expiresAt) <= now))
       refuseLinkCode();
     const withdrawal = consent.link
-      ? decideWithdrawLink({ ...link, linkId: consent.link.linkId, requestedBy: "application" })(state)
+      ? withdrawLink({ ...link, linkId: consent.link.linkId, requestedBy: "application" })(state)
       : [];
     return [...withdrawal, { type: "AnimalLinked", data: { ...link, covers: code.covers } }];
   };
@@ -149,10 +132,10 @@ export function refuseLinkCode(): never {
  * Withdraws the consent to an application: ends the link, and invalidates a code that was not redeemed. Repeating the
  * withdrawal changes nothing.
  *
- * @param withdrawal.linkId link to end; null for the application's current link and code, whatever they are
+ * @param withdrawal.linkId link to end; null for the application's current link and code
  * @throws {DomainError} `animal_link_not_found`
  */
-export function decideWithdrawLink(withdrawal: {
+export function withdrawLink(withdrawal: {
   clinicId: string;
   applicationId: string;
   linkId: string | null;

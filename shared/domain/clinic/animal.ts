@@ -1,4 +1,4 @@
-import type { Aggregate, Decision } from "../aggregate.ts";
+import { type Aggregate, createClinicRecorder, type Decision, defineAggregate } from "../aggregate.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type AnimalEvent, animalStreams } from "../events/people.ts";
@@ -17,22 +17,15 @@ export interface Animal {
   weightKg: number | null;
 }
 
-export const animalAggregate: Aggregate<typeof animalStreams, Animal> = {
-  category: animalStreams,
-  evolve(state, event) {
-    if (event.type === "AnimalRegistered") return toRegisteredAnimal(event.data);
-    if (!state) return undefined;
-    switch (event.type) {
-      case "AnimalDetailsChanged": {
-        const { animalId: _, ...details } = event.data;
-        return { ...state, details };
-      }
-      case "AnimalWeighed":
-        return { ...state, weightKg: event.data.weightKg };
-    }
+export const animalAggregate: Aggregate<typeof animalStreams, Animal> = defineAggregate(
+  animalStreams,
+  { AnimalRegistered: toRegisteredAnimal },
+  {
+    AnimalDetailsChanged: ({ animalId: _, ...details }) => ({ details }),
+    AnimalWeighed: ({ weightKg }) => ({ weightKg }),
   },
-  personOf: ({ customerId }) => ({ type: "customer", id: customerId }),
-};
+  { personOf: ({ customerId }) => ({ type: "customer", id: customerId }) },
+);
 
 type AnimalDecision = Decision<Animal, AnimalEvent>;
 
@@ -42,29 +35,22 @@ export function toRegisteredAnimal(registration: AnimalRegistration): Animal {
   return { id, clinicId, customerId, registration, details, weightKg };
 }
 
-/** Identifies an animal of a clinic. */
-type AnimalRef = { clinicId: string; animalId: string };
-
-export function decideRegisterAnimal(data: AnimalRegistration): AnimalDecision {
+export function registerAnimal(data: AnimalRegistration): AnimalDecision {
   return (state) => registerIdempotently(state?.registration, { type: "AnimalRegistered", data }, "animal");
 }
 
 /** Changes the given details of an animal. Omitted details remain unchanged. */
-export function decideChangeAnimal(change: AnimalRef & { details: Partial<AnimalDetails> }): AnimalDecision {
+export function changeAnimal({
+  clinicId,
+  animalId,
+  ...changes
+}: { clinicId: string; animalId: string } & Partial<AnimalDetails>): AnimalDecision {
   return (state) => {
-    const { animalId } = change;
-    const animal = requireOwnedBy(change.clinicId, state, "animal");
-    const details = { ...animal.details, ...change.details };
-    if (isEqual(animal.details, details)) return [];
-    return [{ type: "AnimalDetailsChanged", data: { animalId, ...details } }];
+    const animal = requireOwnedBy(clinicId, state, "animal");
+    const details = { ...animal.details, ...changes };
+    return isEqual(animal.details, details) ? [] : [{ type: "AnimalDetailsChanged", data: { animalId, ...details } }];
   };
 }
 
 /** Records an animal's weight. Each weighing is recorded, even if the weight is unchanged. */
-export function decideWeighAnimal(weighing: AnimalRef & { weightKg: number }): AnimalDecision {
-  return (state) => {
-    const { animalId, weightKg } = weighing;
-    requireOwnedBy(weighing.clinicId, state, "animal");
-    return [{ type: "AnimalWeighed", data: { animalId, weightKg } }];
-  };
-}
+export const weighAnimal = createClinicRecorder(animalAggregate, "animal")("AnimalWeighed", () => true);

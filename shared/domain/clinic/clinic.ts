@@ -1,4 +1,4 @@
-import type { Aggregate, Decision } from "../aggregate.ts";
+import { type Aggregate, createRecorder, type Decision, defineAggregate } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
@@ -6,6 +6,7 @@ import { type ClinicEvent, clinicStreams } from "../events/clinic.ts";
 import type { Environment } from "../events/fields.ts";
 import type { PersonalDataCategory } from "../personal-data/person.ts";
 import { registerIdempotently, requireExisting } from "../preconditions.ts";
+import { DEFAULT_GRID_MINUTES } from "../scheduling/free-times.ts";
 import { requireCurrency, requireLocale, requireTimeZone } from "./locality.ts";
 
 export type ClinicStatus = "active" | "suspended" | "closed";
@@ -13,14 +14,11 @@ export type ClinicRegistration = DataOf<ClinicEvent, "ClinicRegistered">;
 type Subscription = Omit<DataOf<ClinicEvent, "SubscriptionChanged">, "clinicId">;
 type Entitlement = Omit<DataOf<ClinicEvent, "EntitlementSet">, "clinicId" | "key">;
 
+type BookingRules = Omit<DataOf<ClinicEvent, "BookingRulesSet">, "clinicId">;
+
 type RetentionRule = Omit<DataOf<ClinicEvent, "RetentionRuleSet">, "clinicId">;
 
-interface Branch {
-  id: string;
-  name: string;
-  city: string | null;
-  isMain: boolean;
-}
+type Branch = Omit<DataOf<ClinicEvent, "BranchOpened">, "clinicId" | "branchId"> & { id: string };
 
 /** State of a clinic (tenant). */
 export interface Clinic {
@@ -38,61 +36,47 @@ export interface Clinic {
   registration: ClinicRegistration;
   subscription: Subscription | null;
   entitlements: Record<string, Entitlement>;
+  bookingRules: BookingRules;
   /** Months for which the clinic keeps customers' data after the last visit, for each category with a rule. */
   retentionMonths: Partial<Record<PersonalDataCategory, number>>;
 }
 
-export const clinicAggregate: Aggregate<typeof clinicStreams, Clinic> = {
-  category: clinicStreams,
-  evolve(state, event) {
-    if (event.type === "ClinicRegistered") return toRegisteredClinic(event.data);
-    if (!state) return undefined;
-    switch (event.type) {
-      case "ClinicSuspended":
-        return { ...state, status: "suspended" };
-      case "ClinicReinstated":
-        return { ...state, status: "active" };
-      case "ClinicClosed":
-        return { ...state, status: "closed" };
-      case "BranchOpened": {
-        const { branchId: id, name, city, isMain } = event.data;
-        return { ...state, branches: [...state.branches, { id, name, city, isMain }] };
-      }
-      case "SubscriptionChanged": {
-        const { clinicId: _, ...subscription } = event.data;
-        return { ...state, subscription };
-      }
-      case "EntitlementSet": {
-        const { clinicId: _, key, ...entitlement } = event.data;
-        return { ...state, entitlements: { ...state.entitlements, [key]: entitlement } };
-      }
-      case "RetentionRuleSet":
-        return { ...state, retentionMonths: setRetentionMonths(state.retentionMonths, event.data) };
-    }
+export const clinicAggregate: Aggregate<typeof clinicStreams, Clinic> = defineAggregate(
+  clinicStreams,
+  {
+    ClinicRegistered(registration) {
+      const { clinicId: id, environment, timezone, currency, sandboxOf = null } = registration;
+      return {
+        ...{ id, environment, timezone, currency, sandboxOf, registration },
+        status: "active",
+        branches: [],
+        sandboxGeneration: 0,
+        subscription: null,
+        entitlements: {},
+        bookingRules: { gridMinutes: DEFAULT_GRID_MINUTES, confirmsBookings: false },
+        retentionMonths: {},
+      };
+    },
   },
-};
+  {
+    ClinicSuspended: () => ({ status: "suspended" }),
+    ClinicReinstated: () => ({ status: "active" }),
+    ClinicClosed: () => ({ status: "closed" }),
+    BranchOpened: ({ clinicId: _, branchId: id, ...branch }, { branches }) => ({
+      branches: [...branches, { id, ...branch }],
+    }),
+    SubscriptionChanged: ({ clinicId: _, ...subscription }) => ({ subscription }),
+    EntitlementSet: ({ clinicId: _, key, ...entitlement }, { entitlements }) => ({
+      entitlements: { ...entitlements, [key]: entitlement },
+    }),
+    BookingRulesSet: ({ clinicId: _, ...bookingRules }) => ({ bookingRules }),
+    RetentionRuleSet: (rule, { retentionMonths }) => ({ retentionMonths: setRetentionMonths(retentionMonths, rule) }),
+  },
+);
 
 type ClinicDecision = Decision<Clinic, ClinicEvent>;
 
-function toRegisteredClinic(registration: ClinicRegistration): Clinic {
-  const { clinicId: id, environment, timezone, currency } = registration;
-  return {
-    id,
-    environment,
-    status: "active",
-    branches: [],
-    timezone,
-    currency,
-    sandboxOf: registration.sandboxOf ?? null,
-    sandboxGeneration: 0,
-    registration,
-    subscription: null,
-    entitlements: {},
-    retentionMonths: {},
-  };
-}
-
-export function decideRegisterClinic(data: ClinicRegistration): ClinicDecision {
+export function registerClinic(data: ClinicRegistration): ClinicDecision {
   return (state) => {
     requireTimeZone(data.timezone);
     requireCurrency(data.currency);
@@ -103,55 +87,54 @@ export function decideRegisterClinic(data: ClinicRegistration): ClinicDecision {
   };
 }
 
-export function decideSuspendClinic(data: DataOf<ClinicEvent, "ClinicSuspended">): ClinicDecision {
-  return (state) => (requireOpen(state).status === "suspended" ? [] : [{ type: "ClinicSuspended", data }]);
-}
+const recordIf = createRecorder(clinicAggregate, (state) => requireExisting(state, "clinic"));
 
-export function decideReinstateClinic(data: DataOf<ClinicEvent, "ClinicReinstated">): ClinicDecision {
-  return (state) => (requireOpen(state).status === "active" ? [] : [{ type: "ClinicReinstated", data }]);
-}
+export const suspendClinic = recordIf("ClinicSuspended", (clinic) => changesOpen(clinic, clinic.status, "suspended"));
+
+export const reinstateClinic = recordIf("ClinicReinstated", (clinic) => changesOpen(clinic, clinic.status, "active"));
 
 /** Closes a clinic permanently. */
-export function decideCloseClinic(data: DataOf<ClinicEvent, "ClinicClosed">): ClinicDecision {
-  return (state) => (requireExisting(state, "clinic").status === "closed" ? [] : [{ type: "ClinicClosed", data }]);
-}
+export const closeClinic = recordIf("ClinicClosed", ({ status }) => status !== "closed");
 
 /** Opens a branch of a clinic. The first branch becomes the main branch permanently. */
-export function decideOpenBranch(data: Omit<DataOf<ClinicEvent, "BranchOpened">, "isMain">): ClinicDecision {
+export function openBranch(data: Omit<DataOf<ClinicEvent, "BranchOpened">, "isMain">): ClinicDecision {
   return (state) => {
-    const existingBranch = requireExisting(state, "clinic").branches.find(({ id }) => id === data.branchId);
+    const clinic = requireExisting(state, "clinic");
+    const existingBranch = clinic.branches.find(({ id }) => id === data.branchId);
     if (existingBranch?.name === data.name && existingBranch.city === data.city) return [];
-    const { branches } = requireOpen(state);
+    requireOpen(clinic);
     if (existingBranch) throw new DomainError("branch_exists", "the id already belongs to another branch");
-    return [{ type: "BranchOpened", data: { ...data, isMain: branches.length === 0 } }];
+    return [{ type: "BranchOpened", data: { ...data, isMain: clinic.branches.length === 0 } }];
   };
 }
 
-export function decideChangeSubscription(data: DataOf<ClinicEvent, "SubscriptionChanged">): ClinicDecision {
-  return (state) => {
-    const { clinicId: _, ...subscription } = data;
-    if (isEqual(requireExisting(state, "clinic").subscription, subscription)) return [];
-    requireOpen(state);
-    return [{ type: "SubscriptionChanged", data }];
-  };
-}
+export const changeSubscription = recordIf("SubscriptionChanged", (clinic, { clinicId: _, ...subscription }) =>
+  changesOpen(clinic, clinic.subscription, subscription),
+);
 
-export function decideSetEntitlement(data: DataOf<ClinicEvent, "EntitlementSet">): ClinicDecision {
-  return (state) => {
-    const { clinicId: _, key, ...entitlement } = data;
-    if (isEqual(requireExisting(state, "clinic").entitlements[key], entitlement)) return [];
-    requireOpen(state);
-    return [{ type: "EntitlementSet", data }];
-  };
+export const setEntitlement = recordIf("EntitlementSet", (clinic, { clinicId: _, key, ...entitlement }) =>
+  changesOpen(clinic, clinic.entitlements[key], entitlement),
+);
+
+export const setBookingRules = recordIf("BookingRulesSet", (clinic, { clinicId: _, ...bookingRules }) =>
+  changesOpen(clinic, clinic.bookingRules, bookingRules),
+);
+
+/**
+ * Returns true if an entitlement of a clinic is in effect.
+ *
+ * @param now milliseconds since 1970
+ */
+export function isEntitled({ entitlements }: Clinic, key: string, now: number): boolean {
+  const entitlement = entitlements[key];
+  const until = entitlement?.effectiveUntil ?? null;
+  return entitlement?.enabled === true && (until === null || Date.parse(until) > now);
 }
 
 /** Sets or removes a retention rule. A closed clinic also needs rules, because it still has customers' data. */
-export function decideSetRetentionRule(data: RetentionRule & { clinicId: string }): ClinicDecision {
-  return (state) => {
-    const { retentionMonths } = requireExisting(state, "clinic");
-    return (retentionMonths[data.category] ?? null) === data.months ? [] : [{ type: "RetentionRuleSet", data }];
-  };
-}
+export const setRetentionRule = recordIf("RetentionRuleSet", ({ retentionMonths }, { category, months }) => {
+  return (retentionMonths[category] ?? null) !== months;
+});
 
 /** Returns the retention rules after a change of one rule. */
 export function setRetentionMonths(
@@ -162,8 +145,12 @@ export function setRetentionMonths(
   return months === null ? otherRules : { ...otherRules, [category]: months };
 }
 
-function requireOpen(state: Clinic | undefined): Clinic {
-  const clinic = requireExisting(state, "clinic");
+/** Returns true if a value changes. A closed clinic's values cannot change. @throws {DomainError} `clinic_closed` */
+function changesOpen(clinic: Clinic, value: unknown, newValue: unknown): boolean {
+  return !isEqual(value, newValue) && requireOpen(clinic) === clinic;
+}
+
+function requireOpen(clinic: Clinic): Clinic {
   if (clinic.status === "closed") throw new DomainError("clinic_closed", "the clinic is closed");
   return clinic;
 }

@@ -2,7 +2,7 @@ import { DomainError } from "../domain-error.ts";
 import { TIME_ZONE_RULE, timeZones } from "../time/time-zone.ts";
 
 /**
- * Requires a permitted time zone: a name of the form `Area/City` of the IANA time zone database, or UTC.
+ * Requires UTC or an IANA time zone in the form `Area/City`.
  *
  * @throws {DomainError} `invalid_timezone`
  */

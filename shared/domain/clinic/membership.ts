@@ -1,4 +1,4 @@
-import type { Aggregate, Decision } from "../aggregate.ts";
+import { type Aggregate, createClinicRecorder, createRecorder, type Decision, defineAggregate } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
@@ -22,26 +22,28 @@ export interface Membership {
   rights: MembershipRights;
 }
 
-export const membershipAggregate: Aggregate<typeof membershipStreams, Membership> = {
-  category: membershipStreams,
-  evolve(state, event) {
-    if (event.type === "MembershipGranted") {
-      const { membershipId: id, clinicId, userId, acceptedAt } = event.data;
-      const status = acceptedAt === null ? "invited" : "active";
-      return { id, clinicId, userId, status, grant: event.data, rights: toRights(event.data) };
-    }
-    if (!state) return undefined;
-    switch (event.type) {
-      case "MembershipAccepted":
-        return { ...state, status: "active" };
-      case "MembershipPermissionsChanged":
-        return { ...state, rights: toRights(event.data) };
-      case "MembershipRevoked":
-        return { ...state, status: "revoked" };
-    }
+export const membershipAggregate: Aggregate<typeof membershipStreams, Membership> = defineAggregate(
+  membershipStreams,
+  {
+    MembershipGranted(grant) {
+      const { membershipId: id, clinicId, userId, acceptedAt } = grant;
+      return {
+        id,
+        clinicId,
+        userId,
+        status: acceptedAt === null ? "invited" : "active",
+        grant,
+        rights: toRights(grant),
+      };
+    },
   },
-  personOf: ({ userId }) => ({ type: "portalUser", id: userId }),
-};
+  {
+    MembershipAccepted: () => ({ status: "active" }),
+    MembershipPermissionsChanged: (rights) => ({ rights: toRights(rights) }),
+    MembershipRevoked: () => ({ status: "revoked" }),
+  },
+  { personOf: ({ userId }) => ({ type: "portalUser", id: userId }) },
+);
 
 type MembershipDecision = Decision<Membership, MembershipEvent>;
 
@@ -49,33 +51,31 @@ function toRights({ role, permissions, branchAccess, branchIds }: MembershipRigh
   return { role, permissions, branchAccess, branchIds };
 }
 
-/** Identifies a membership of a clinic. */
 type MembershipRef = { clinicId: string; membershipId: string };
 
-export function decideGrantMembership(data: MembershipGrant, clinic: Clinic): MembershipDecision {
+const recordIf = createRecorder(membershipAggregate, requireNotRevoked);
+
+/** Completes a member's rights. Without branches, a member has access to all. @throws {DomainError} `branch_not_found` */
+function completeRights<Rights extends { branchIds: string[] }>(rights: Rights, clinic: Clinic) {
+  for (const branchId of rights.branchIds) requireBranch(clinic, branchId);
+  return { ...rights, branchAccess: rights.branchIds.length > 0 ? ("scoped" as const) : ("all" as const) };
+}
+
+export function grantMembership(grant: Omit<MembershipGrant, "branchAccess">, clinic: Clinic): MembershipDecision {
   return (state) => {
-    requireValidBranches(data, clinic);
+    const data = completeRights(grant, clinic);
     return registerIdempotently(state?.grant, { type: "MembershipGranted", data }, "membership");
   };
 }
 
-export function decideAcceptMembership({ clinicId, membershipId }: MembershipRef): MembershipDecision {
-  return (state) => {
-    if (requireNotRevoked(state, clinicId).status === "active") return [];
-    return [{ type: "MembershipAccepted", data: { membershipId } }];
-  };
-}
+export const acceptMembership = recordIf("MembershipAccepted", ({ status }) => status !== "active");
 
-export function decideChangePermissions(
-  change: MembershipRef & { rights: MembershipRights },
+export function changePermissions(
+  change: MembershipRef & Omit<MembershipRights, "branchAccess">,
   clinic: Clinic,
 ): MembershipDecision {
-  return (state) => {
-    const { clinicId, membershipId, rights } = change;
-    requireValidBranches(rights, clinic);
-    if (isEqual(requireNotRevoked(state, clinicId).rights, rights)) return [];
-    return [{ type: "MembershipPermissionsChanged", data: { membershipId, ...rights } }];
-  };
+  const record = recordIf("MembershipPermissionsChanged", ({ rights }, data) => !isEqual(rights, toRights(data)));
+  return (state) => record(completeRights(change, clinic))(state);
 }
 
 /**
@@ -84,31 +84,19 @@ export function decideChangePermissions(
  * @param user user of the membership; undefined if nothing is recorded about the user, or if the reason is null
  * @throws {DomainError} `portal_user_erased` if there is a reason, but the user's data was erased
  */
-export function decideRevokeMembership(
+export function revokeMembership(
   revocation: MembershipRef & { reason: string | null },
   user: PortalUser | undefined,
 ): MembershipDecision {
-  return (state) => {
-    const { clinicId, membershipId, reason } = revocation;
-    if (requireOwnedBy(clinicId, state, "membership").status === "revoked") return [];
-    if (reason !== null && user && isErased(user)) refuseTextAboutErased("reason", "portal_user");
-    return [{ type: "MembershipRevoked", data: { membershipId, reason } }];
-  };
+  return createClinicRecorder(membershipAggregate, "membership")("MembershipRevoked", ({ status }, { reason }) => {
+    if (status !== "revoked" && reason !== null && user && isErased(user))
+      refuseTextAboutErased("reason", "portal_user");
+    return status !== "revoked";
+  })(revocation);
 }
 
-function requireNotRevoked(state: Membership | undefined, clinicId: string): Membership {
+function requireNotRevoked(state: Membership | undefined, { clinicId }: { clinicId: string }): Membership {
   const membership = requireOwnedBy(clinicId, state, "membership");
   if (membership.status !== "revoked") return membership;
   throw new DomainError("membership_revoked", "the membership is revoked");
-}
-
-function requireValidBranches({ branchAccess, branchIds }: MembershipRights, clinic: Clinic): void {
-  if (branchAccess === "all" && branchIds.length > 0)
-    throw new DomainError(
-      "branches_of_unscoped",
-      "a member with access to all branches must not have a list of branches",
-    );
-  if (branchAccess === "scoped" && branchIds.length === 0)
-    throw new DomainError("branches_missing", "a member with access to some branches needs a list of branches");
-  for (const branchId of branchIds) requireBranch(clinic, branchId);
 }

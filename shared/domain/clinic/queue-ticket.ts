@@ -1,9 +1,8 @@
-import type { Aggregate, Decision } from "../aggregate.ts";
+import { type Aggregate, createClinicRecorder, type Decision, defineAggregate } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { type QueueTicketEvent, queueTicketStreams } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
-import type { Erasure } from "../personal-data/erasure.ts";
-import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
+import { registerIdempotently } from "../preconditions.ts";
 import { type Clinic, requireBranch } from "./clinic.ts";
 
 export type QueueTicketIssue = DataOf<QueueTicketEvent, "QueueTicketIssued">;
@@ -19,72 +18,55 @@ export interface QueueTicket {
   isErased: boolean;
 }
 
-/** Status of a queue ticket after each type of event. */
-const statusAfterEvent = {
-  QueueTicketCalled: "called",
-  QueueTicketCompleted: "completed",
-  QueueTicketCancelled: "cancelled",
-  QueueTicketMarkedNoShow: "no_show",
-} as const;
-
-export const queueTicketAggregate: Aggregate<typeof queueTicketStreams, QueueTicket> = {
-  category: queueTicketStreams,
-  evolve(state, event) {
-    if (event.type === "QueueTicketDataErased")
-      return state && { ...state, issue: { ...state.issue, notes: null }, isErased: true };
-    if (event.type !== "QueueTicketIssued") return state && { ...state, status: statusAfterEvent[event.type] };
-    const { ticketId: id, clinicId } = event.data;
-    return { id, clinicId, status: "waiting", issue: event.data, isErased: false };
+export const queueTicketAggregate: Aggregate<typeof queueTicketStreams, QueueTicket> = defineAggregate(
+  queueTicketStreams,
+  {
+    QueueTicketIssued(issue) {
+      return { id: issue.ticketId, clinicId: issue.clinicId, status: "waiting", issue, isErased: false };
+    },
   },
-  personOf: ({ id, issue: { customerId } }) =>
-    customerId === null ? { type: "queueTicket", id } : { type: "customer", id: customerId },
-};
+  {
+    QueueTicketCalled: () => ({ status: "called" }),
+    QueueTicketCompleted: () => ({ status: "completed" }),
+    QueueTicketCancelled: () => ({ status: "cancelled" }),
+    QueueTicketMarkedNoShow: () => ({ status: "no_show" }),
+    QueueTicketDataErased: (_, { issue }) => ({ issue: { ...issue, notes: null }, isErased: true }),
+  },
+  {
+    personOf: ({ id, issue: { customerId } }) =>
+      customerId === null ? { type: "queueTicket", id } : { type: "customer", id: customerId },
+  },
+);
 
-type QueueTicketDecision = Decision<QueueTicket, QueueTicketEvent>;
-
-/** Identifies a queue ticket of a clinic. */
-type QueueTicketRef = { clinicId: string; ticketId: string };
-
-export function decideIssueTicket(data: QueueTicketIssue, clinic: Clinic): QueueTicketDecision {
+export function issueTicket(data: QueueTicketIssue, clinic: Clinic): Decision<QueueTicket, QueueTicketEvent> {
   return (state) => {
     requireBranch(clinic, data.branchId);
     return registerIdempotently(state?.issue, { type: "QueueTicketIssued", data }, "queue_ticket");
   };
 }
 
-export const decideCallTicket = createTransitionDecider("QueueTicketCalled", ["waiting"]);
-export const decideCompleteTicket = createTransitionDecider("QueueTicketCompleted", ["called"]);
-export const decideCancelTicket = createTransitionDecider("QueueTicketCancelled", ["waiting", "called"]);
-export const decideMarkTicketNoShow = createTransitionDecider("QueueTicketMarkedNoShow", ["waiting", "called"]);
+const recordIf = createClinicRecorder(queueTicketAggregate, "queue_ticket");
 
-/**
- * Creates the decider of a status transition. A transition to the current status changes nothing. A transition from a
- * status that is not permitted is refused.
- */
-function createTransitionDecider(type: keyof typeof statusAfterEvent, permittedStatuses: QueueTicketStatus[]) {
-  const newStatus = statusAfterEvent[type];
-  return ({ clinicId, ticketId }: QueueTicketRef): QueueTicketDecision =>
-    (state) => {
-      const { status } = requireOwnedBy(clinicId, state, "queue_ticket");
-      if (status === newStatus) return [];
-      if (permittedStatuses.includes(status)) return [{ type, data: { ticketId } }];
-      throw new DomainError("illegal_ticket_move", `a ticket that is ${status} cannot become ${newStatus}`);
-    };
-}
+/** Permits a change of the status. A change to the current status is no change. */
+const changesTo =
+  (newStatus: QueueTicketStatus, ...permittedStatuses: QueueTicketStatus[]) =>
+  ({ status }: QueueTicket) => {
+    if (status === newStatus) return false;
+    if (permittedStatuses.includes(status)) return true;
+    throw new DomainError("illegal_ticket_move", `a ticket that is ${status} cannot become ${newStatus}`);
+  };
+
+export const callTicket = recordIf("QueueTicketCalled", changesTo("called", "waiting"));
+export const completeTicket = recordIf("QueueTicketCompleted", changesTo("completed", "called"));
+export const cancelTicket = recordIf("QueueTicketCancelled", changesTo("cancelled", "waiting", "called"));
+export const markTicketNoShow = recordIf("QueueTicketMarkedNoShow", changesTo("no_show", "waiting", "called"));
 
 /**
  * Erases the data of a ticket without a customer. Repeating the erasure changes nothing.
  *
  * @throws {DomainError} `ticket_has_customer`
  */
-export function decideEraseTicket(command: QueueTicketRef & Erasure): QueueTicketDecision {
-  return (state) => {
-    const { clinicId, ticketId, ...erasure } = command;
-    const { issue, isErased } = requireOwnedBy(clinicId, state, "queue_ticket");
-    const { customerId } = issue;
-    if (customerId !== null) {
-      throw new DomainError("ticket_has_customer", `the ticket's data belongs to customer ${customerId}`);
-    }
-    return isErased ? [] : [{ type: "QueueTicketDataErased", data: { ticketId, ...erasure } }];
-  };
-}
+export const eraseTicket = recordIf("QueueTicketDataErased", ({ issue: { customerId }, isErased }) => {
+  if (customerId === null) return !isErased;
+  throw new DomainError("ticket_has_customer", `the ticket's data belongs to customer ${customerId}`);
+});

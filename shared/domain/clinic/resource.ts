@@ -1,14 +1,14 @@
-import type { Aggregate, Decision } from "../aggregate.ts";
+import { type Aggregate, createClinicRecorder, type Decision, defineAggregate } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type ResourceEvent, resourceStreams } from "../events/clinic.ts";
-import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
+import { registerIdempotently } from "../preconditions.ts";
 import { type Clinic, requireBranch } from "./clinic.ts";
 import { requireTimeZone } from "./locality.ts";
 
 type ResourceAddition = DataOf<ResourceEvent, "ResourceAdded">;
-type AvailabilityRule = Omit<DataOf<ResourceEvent, "AvailabilityRuleSet">, "resourceId">;
+export type AvailabilityRule = Omit<DataOf<ResourceEvent, "AvailabilityRuleSet">, "resourceId">;
 
 /** State of a bookable resource of a branch, with its availability rules. */
 export interface Resource {
@@ -20,39 +20,28 @@ export interface Resource {
   rules: Record<string, AvailabilityRule>;
 }
 
-export const resourceAggregate: Aggregate<typeof resourceStreams, Resource> = {
-  category: resourceStreams,
-  evolve(state, event) {
-    if (event.type === "ResourceAdded") {
-      const { resourceId: id, clinicId, branchId } = event.data;
-      return { id, clinicId, branchId, active: true, addition: event.data, rules: {} };
-    }
-    if (!state) return undefined;
-    switch (event.type) {
-      case "ResourceRetired":
-        return { ...state, active: false };
-      case "AvailabilityRuleSet": {
-        const { resourceId: _, ...rule } = event.data;
-        return { ...state, rules: { ...state.rules, [rule.ruleId]: rule } };
-      }
-      case "AvailabilityRuleRemoved": {
-        const { [event.data.ruleId]: _, ...rules } = state.rules;
-        return { ...state, rules };
-      }
-    }
+export const resourceAggregate: Aggregate<typeof resourceStreams, Resource> = defineAggregate(
+  resourceStreams,
+  {
+    ResourceAdded(addition) {
+      const { resourceId: id, clinicId, branchId } = addition;
+      return { id, clinicId, branchId, active: true, addition, rules: {} };
+    },
   },
-};
-
-type ResourceDecision = Decision<Resource, ResourceEvent>;
-
-/** Identifies a resource of a clinic. */
-type ResourceRef = { clinicId: string; resourceId: string };
+  {
+    ResourceRetired: () => ({ active: false }),
+    AvailabilityRuleSet: ({ resourceId: _, ...rule }, { rules }) => ({ rules: { ...rules, [rule.ruleId]: rule } }),
+    AvailabilityRuleRemoved({ ruleId }, { rules: { [ruleId]: _, ...rules } }) {
+      return { rules };
+    },
+  },
+);
 
 /** Adds a resource to a branch. The default time zone of a resource is the clinic's time zone. */
-export function decideAddResource(
+export function addResource(
   addition: Omit<ResourceAddition, "timezone"> & { timezone: string | null },
   clinic: Clinic,
-): ResourceDecision {
+): Decision<Resource, ResourceEvent> {
   return (state) => {
     const timezone = addition.timezone ?? clinic.timezone;
     requireTimeZone(timezone);
@@ -62,38 +51,25 @@ export function decideAddResource(
   };
 }
 
-export function decideRetireResource({ clinicId, resourceId }: ResourceRef): ResourceDecision {
-  return (state) => {
-    if (!requireOwnedBy(clinicId, state, "resource").active) return [];
-    return [{ type: "ResourceRetired", data: { resourceId } }];
-  };
-}
+const recordIf = createClinicRecorder(resourceAggregate, "resource");
+
+export const retireResource = recordIf("ResourceRetired", ({ active }) => active);
 
 /**
  * Adds an availability rule to a resource, or replaces the rule with the same id. Start and end are on the same day,
  * in the resource's time zone. A period that contains midnight needs two rules.
  */
-export function decideSetRule(change: ResourceRef & { rule: AvailabilityRule }): ResourceDecision {
-  return (state) => {
-    const { clinicId, resourceId, rule } = change;
-    const resource = requireOwnedBy(clinicId, state, "resource");
-    if (isEqual(resource.rules[rule.ruleId], rule)) return [];
-    if (!resource.active) throw new DomainError("resource_retired", "the resource is retired");
-    if (rule.endsAt <= rule.startsAt)
-      throw new DomainError(
-        "rule_ends_before_start",
-        "the rule must end after it starts, at the latest at 24:00:00 of the same day",
-      );
-    if (rule.validFrom !== null && rule.validUntil !== null && rule.validUntil < rule.validFrom)
-      throw new DomainError("rule_never_valid", "the last valid day must not be before the first valid day");
-    return [{ type: "AvailabilityRuleSet", data: { resourceId, ...rule } }];
-  };
-}
+export const setRule = recordIf("AvailabilityRuleSet", ({ active, rules }, { resourceId: _, ...rule }) => {
+  if (isEqual(rules[rule.ruleId], rule)) return false;
+  if (!active) throw new DomainError("resource_retired", "the resource is retired");
+  if (rule.endsAt <= rule.startsAt)
+    throw new DomainError(
+      "rule_ends_before_start",
+      "the rule must end after it starts, at the latest at 24:00:00 of the same day",
+    );
+  if (rule.validFrom !== null && rule.validUntil !== null && rule.validUntil < rule.validFrom)
+    throw new DomainError("rule_never_valid", "the last valid day must not be before the first valid day");
+  return true;
+});
 
-export function decideRemoveRule(change: ResourceRef & { ruleId: string }): ResourceDecision {
-  return (state) => {
-    const { clinicId, resourceId, ruleId } = change;
-    if (!requireOwnedBy(clinicId, state, "resource").rules[ruleId]) return [];
-    return [{ type: "AvailabilityRuleRemoved", data: { resourceId, ruleId } }];
-  };
-}
+export const removeRule = recordIf("AvailabilityRuleRemoved", ({ rules }, { ruleId }) => ruleId in rules);

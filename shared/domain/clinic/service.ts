@@ -1,7 +1,7 @@
-import type { Aggregate, Decision } from "../aggregate.ts";
+import { type Aggregate, createClinicRecorder, type Decision, defineAggregate } from "../aggregate.ts";
 import type { DataOf } from "../events/category.ts";
 import { type ServiceEvent, serviceStreams } from "../events/clinic.ts";
-import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
+import { registerIdempotently } from "../preconditions.ts";
 import type { Clinic } from "./clinic.ts";
 
 type ServiceOffer = DataOf<ServiceEvent, "ServiceOffered">;
@@ -15,54 +15,32 @@ export interface Service {
   active: boolean;
 }
 
-export const serviceAggregate: Aggregate<typeof serviceStreams, Service> = {
-  category: serviceStreams,
-  evolve(state, event) {
-    if (event.type === "ServiceOffered") {
-      const { serviceId: id, clinicId, price } = event.data;
-      return { id, clinicId, offer: event.data, price, active: true };
-    }
-    if (!state) return undefined;
-    switch (event.type) {
-      case "ServiceRepriced":
-        return { ...state, price: event.data.price };
-      case "ServiceWithdrawn":
-        return { ...state, active: false };
-      case "ServiceReinstated":
-        return { ...state, active: true };
-    }
+export const serviceAggregate: Aggregate<typeof serviceStreams, Service> = defineAggregate(
+  serviceStreams,
+  {
+    ServiceOffered(offer) {
+      const { serviceId: id, clinicId, price } = offer;
+      return { id, clinicId, offer, price, active: true };
+    },
   },
-};
-
-type ServiceDecision = Decision<Service, ServiceEvent>;
-
-/** Identifies a service of a clinic. */
-type ServiceRef = { clinicId: string; serviceId: string };
+  {
+    ServiceRepriced: ({ price }) => ({ price }),
+    ServiceWithdrawn: () => ({ active: false }),
+    ServiceReinstated: () => ({ active: true }),
+  },
+);
 
 /** Adds a service to the clinic's catalog. The price is in the clinic's currency. */
-export function decideOfferService(offer: Omit<ServiceOffer, "currency">, clinic: Clinic): ServiceDecision {
-  const data = { ...offer, currency: clinic.currency };
+export function offerService(
+  offer: Omit<ServiceOffer, "currency">,
+  { currency }: Clinic,
+): Decision<Service, ServiceEvent> {
+  const data = { ...offer, currency };
   return (state) => registerIdempotently(state?.offer, { type: "ServiceOffered", data }, "service");
 }
 
-export function decideRepriceService(change: ServiceRef & { price: number }): ServiceDecision {
-  return (state) => {
-    const { clinicId, serviceId, price } = change;
-    if (requireOwnedBy(clinicId, state, "service").price === price) return [];
-    return [{ type: "ServiceRepriced", data: { serviceId, price } }];
-  };
-}
+const recordIf = createClinicRecorder(serviceAggregate, "service");
 
-export function decideWithdrawService({ clinicId, serviceId }: ServiceRef): ServiceDecision {
-  return (state) => {
-    if (!requireOwnedBy(clinicId, state, "service").active) return [];
-    return [{ type: "ServiceWithdrawn", data: { serviceId } }];
-  };
-}
-
-export function decideReinstateService({ clinicId, serviceId }: ServiceRef): ServiceDecision {
-  return (state) => {
-    if (requireOwnedBy(clinicId, state, "service").active) return [];
-    return [{ type: "ServiceReinstated", data: { serviceId } }];
-  };
-}
+export const repriceService = recordIf("ServiceRepriced", (service, { price }) => service.price !== price);
+export const withdrawService = recordIf("ServiceWithdrawn", ({ active }) => active);
+export const reinstateService = recordIf("ServiceReinstated", ({ active }) => !active);

@@ -1,15 +1,14 @@
-import type { Aggregate, Decision } from "../aggregate.ts";
+import { type Aggregate, createClinicRecorder, type Decision, defineAggregate } from "../aggregate.ts";
 import type { DataOf } from "../events/category.ts";
 import { type StaffEvent, staffStreams } from "../events/people.ts";
 import {
   addErasure,
-  decideErasure,
   type ErasedData,
-  type Erasure,
+  isErasureNeeded,
   NOTHING_ERASED,
   requireNotErased,
 } from "../personal-data/erasure.ts";
-import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
+import { registerIdempotently } from "../preconditions.ts";
 
 type StaffHire = DataOf<StaffEvent, "StaffMemberHired">;
 
@@ -21,59 +20,39 @@ interface StaffMember extends ErasedData {
   active: boolean;
 }
 
-export const staffAggregate: Aggregate<typeof staffStreams, StaffMember> = {
-  category: staffStreams,
-  evolve(state, event) {
-    if (event.type === "StaffMemberHired") {
-      const { staffId: id, clinicId } = event.data;
-      return { id, clinicId, hire: event.data, active: true, ...NOTHING_ERASED };
-    }
-    if (!state) return undefined;
-    switch (event.type) {
-      case "StaffMemberDeactivated":
-        return { ...state, active: false };
-      case "StaffMemberReactivated":
-        return { ...state, active: true };
-      case "StaffDataErased":
-        return { ...state, ...addErasure(state, event.data) };
-    }
+export const staffAggregate: Aggregate<typeof staffStreams, StaffMember> = defineAggregate(
+  staffStreams,
+  {
+    StaffMemberHired: (hire) => ({
+      id: hire.staffId,
+      clinicId: hire.clinicId,
+      hire,
+      active: true,
+      ...NOTHING_ERASED,
+    }),
   },
-  personOf: ({ id }) => ({ type: "staff", id }),
-};
+  {
+    StaffMemberDeactivated: () => ({ active: false }),
+    StaffMemberReactivated: () => ({ active: true }),
+    StaffDataErased: (erasure, staffMember) => addErasure(staffMember, erasure),
+  },
+  { personOf: ({ id }) => ({ type: "staff", id }) },
+);
 
-type StaffMemberDecision = Decision<StaffMember, StaffEvent>;
-
-/** Identifies a staff member of a clinic. */
-type StaffMemberRef = { clinicId: string; staffId: string };
-
-export function decideHireStaff(data: StaffHire): StaffMemberDecision {
+export function hireStaff(data: StaffHire): Decision<StaffMember, StaffEvent> {
   return (state) => {
     if (state) requireNotErased(state, "staff_member");
     return registerIdempotently(state?.hire, { type: "StaffMemberHired", data }, "staff_member");
   };
 }
 
-export function decideDeactivateStaff({ clinicId, staffId }: StaffMemberRef): StaffMemberDecision {
-  return (state) => {
-    if (!requireOwnedBy(clinicId, state, "staff_member").active) return [];
-    return [{ type: "StaffMemberDeactivated", data: { staffId } }];
-  };
-}
+const recordIf = createClinicRecorder(staffAggregate, "staff_member");
 
-export function decideReactivateStaff({ clinicId, staffId }: StaffMemberRef): StaffMemberDecision {
-  return (state) => {
-    const staffMember = requireOwnedBy(clinicId, state, "staff_member");
-    if (staffMember.active) return [];
-    requireNotErased(staffMember, "staff_member");
-    return [{ type: "StaffMemberReactivated", data: { staffId } }];
-  };
-}
+export const deactivateStaff = recordIf("StaffMemberDeactivated", ({ active }) => active);
 
-export function decideEraseStaff(command: StaffMemberRef & Erasure): StaffMemberDecision {
-  return (state) => {
-    const { clinicId, staffId, ...requestedErasure } = command;
-    const erasedData = requireOwnedBy(clinicId, state, "staff_member");
-    const erasure = decideErasure(erasedData, requestedErasure);
-    return erasure ? [{ type: "StaffDataErased", data: { staffId, ...erasure } }] : [];
-  };
-}
+export const reactivateStaff = recordIf("StaffMemberReactivated", (staffMember) => {
+  if (!staffMember.active) requireNotErased(staffMember, "staff_member");
+  return !staffMember.active;
+});
+
+export const eraseStaff = recordIf("StaffDataErased", isErasureNeeded);

@@ -1,13 +1,16 @@
 import { z } from "zod";
-import { derivedPersonal, notPersonal, personal } from "../personal-data/declaration.ts";
+import { notPersonal, personal } from "../personal-data/declaration.ts";
 import { type DataOf, defineCategory, type EventOf, finiteTransitions, limitExcept } from "./category.ts";
 import { erasureRecord } from "./erasure.ts";
 import { boundedText, calendarDate, instant, integer, label, notes, uuid } from "./fields.ts";
 
 const appointmentId = uuid;
 
-/** Maximum duration of an appointment and of an allocation, in minutes. */
+/** Maximum duration of an appointment, in minutes. */
 export const MAX_APPOINTMENT_MINUTES = 1_440;
+
+/** Maximum duration of an allocation or hold, in minutes. The maximum touches 61 days in UTC. */
+export const MAX_ALLOCATION_MINUTES = 86_400;
 
 const durationMinutes = integer(1, MAX_APPOINTMENT_MINUTES);
 
@@ -23,27 +26,39 @@ const appointmentDetails = {
   branchId: uuid,
   animalId: uuid.nullable(),
   customerId: uuid.nullable(),
-  scheduledAt,
-  durationMinutes,
+  scheduledAt: scheduledAt.describe("start time"),
+  durationMinutes: durationMinutes.describe("duration in minutes"),
   reason: personal("notes", label.nullable(), null),
   notes: personal("notes", notes.nullable(), null),
 };
 
 /** SHA-256 (hex) of the texts of a request or import. Null if the texts were erased: a repeated text is then unknown. */
-const textHash = derivedPersonal("notes", z.string().nullable(), null);
+const textHash = personal("notes", z.string().nullable(), null, { isDerived: true });
 
 /** Only moves and allocations are limited. Any other change occurs a few times, or follows one of them. */
 const appointmentBound = {
   ...limitExcept(
     ...(["AppointmentConfirmed", "AppointmentCheckedIn", "AppointmentPutInWaiting", "ConsultationStarted"] as const),
     ...(["AppointmentCompleted", "AppointmentCancelled", "AppointmentMarkedNoShow"] as const),
-    ...(["ResourceReleased", "AppointmentDataErased"] as const),
+    ...(["ResourceReleased", "AppointmentDataErased", "ReservationAbandoned"] as const),
   ),
   maxChanges: { production: 5_000, sandbox: 500 },
 };
 
+/**
+ * Id of the reservation with which an allocation or a hold takes its place; see `resourceDayStreams`. Absent if the time
+ * was over, so that nobody could take the place.
+ */
+const reservationId = uuid.optional();
+
+/**
+ * True if an allocation belongs to an import or a move, or a release to a cancellation. Partners receive no further
+ * event about it.
+ */
+const isConsequence = z.boolean().optional();
+
 /** Events of an appointment and its allocated resources. Stream id: id of the appointment. */
-export const appointmentStreams = defineCategory("appointment", ({ data }) => data.appointmentId, appointmentBound, {
+export const appointmentStreams = defineCategory("appointment", "appointmentId", appointmentBound, {
   AppointmentRequested: z.object({
     ...appointmentDetails,
     /** Id of the partner application that requested the appointment; null if the clinic's front desk requested it. */
@@ -58,6 +73,10 @@ export const appointmentStreams = defineCategory("appointment", ({ data }) => da
      * Sandbox generation in which the application requested the appointment; 0 outside of sandboxes and in fixtures.
      */
     sandboxGeneration: z.int().min(0),
+    /** Resource that is allocated for the duration of the appointment. Absent if the clinic allocates resources. */
+    place: z.object({ assignmentId: uuid, resourceId: uuid, reservationId }).optional(),
+    /** True if the clinic confirms bookings automatically. */
+    isConfirmed: z.boolean().optional(),
   }),
   /**
    * An appointment and its current status were imported from another system. The event's time is the time at which the
@@ -67,12 +86,14 @@ export const appointmentStreams = defineCategory("appointment", ({ data }) => da
     ...appointmentDetails,
     status: z.enum(["requested", "confirmed", "completed", "cancelled", "no_show"]),
     /** Time at which the appointment was requested; null if unknown. */
-    requestedAt: instant.nullable(),
+    requestedAt: instant.nullable().describe("time at which the appointment was requested"),
     /**
      * Time at which the appointment reached its status; null if unknown. If null, the event's time is estimated from
      * the other times.
      */
-    statusAt: instant.nullable(),
+    statusAt: instant
+      .nullable()
+      .describe("time at which the appointment reached its status; default: estimated from the start time"),
     /**
      * SHA-256 (hex) of the imported data without its texts. Distinguishes a repeated import from a different
      * appointment with the same id.
@@ -89,18 +110,26 @@ export const appointmentStreams = defineCategory("appointment", ({ data }) => da
   AppointmentMarkedNoShow: z.object({ appointmentId }),
   AppointmentRescheduled: z.object({
     appointmentId,
-    scheduledAt,
+    scheduledAt: scheduledAt.describe("new start time"),
     durationMinutes,
     reason: personal("notes", label.nullable(), null),
   }),
+  /** Allocates a resource, or moves an allocation: the event then has the id of an existing assignment. */
   ResourceAllocated: z.object({
     appointmentId,
     assignmentId: uuid,
     resourceId: uuid,
-    allocationStart: instant,
-    allocationEnd: instant,
+    allocationStart: instant.describe("start of the allocation"),
+    allocationEnd: instant.describe("end of the allocation"),
+    reservationId,
+    isConsequence,
   }),
-  ResourceReleased: z.object({ appointmentId, assignmentId: uuid }),
+  ResourceReleased: z.object({ appointmentId, assignmentId: uuid, isConsequence }),
+  /**
+   * Ends a reservation that no event of the appointment uses. A writer that still tries to use it fails, because the
+   * revision has changed. The event can be the first of a stream, and then there is no appointment yet.
+   */
+  ReservationAbandoned: z.object({ appointmentId, reservationId: uuid }),
   /** Erases the data of an appointment without a customer. */
   AppointmentDataErased: z.object({ appointmentId, ...erasureRecord }),
 });
@@ -124,23 +153,29 @@ export const requestDefaults = {
   sandboxGeneration: 0,
 } satisfies Partial<DataOf<AppointmentEvent, "AppointmentRequested">>;
 
+/** A hold is placed and released once. Only attempts to place it whose outcome is unknown can be repeated. */
+const holdBound = limitExcept("HoldReleased", "HoldReservationAbandoned");
+
 /** Events of a hold: a time span reserved before an appointment exists. Stream id: id of the hold. */
-export const holdStreams = defineCategory("hold", ({ data }) => data.holdId, finiteTransitions, {
+export const holdStreams = defineCategory("hold", "holdId", holdBound, {
   HoldPlaced: z.object({
     holdId: uuid,
     clinicId: uuid,
     branchId: uuid,
-    resourceId: uuid.nullable(),
-    startsAt: instant,
-    endsAt: instant,
-    expiresAt: instant,
+    resourceId: uuid.nullable().describe("id of the resource; default: any resource of the branch"),
+    startsAt: instant.describe("start of the hold"),
+    endsAt: instant.describe("end of the hold"),
+    expiresAt: instant.describe("time at which the hold expires"),
+    reservationId,
   }),
   HoldReleased: z.object({ holdId: uuid }),
+  /** Ends a reservation of the hold that was not used, as `ReservationAbandoned` does for an appointment. */
+  HoldReservationAbandoned: z.object({ holdId: uuid, reservationId: uuid }),
 });
 export type HoldEvent = EventOf<typeof holdStreams>;
 
 /** Events of a ticket in the front-desk queue. Stream id: id of the ticket. */
-export const queueTicketStreams = defineCategory("queueTicket", ({ data }) => data.ticketId, finiteTransitions, {
+export const queueTicketStreams = defineCategory("queueTicket", "ticketId", finiteTransitions, {
   QueueTicketIssued: z.object({
     ticketId: uuid,
     clinicId: uuid,
@@ -150,11 +185,13 @@ export const queueTicketStreams = defineCategory("queueTicket", ({ data }) => da
     animalId: uuid.nullable(),
     /** Owner of the animal, or customer of the appointment; null if the ticket has no customer. */
     customerId: uuid.nullable(),
-    ticketNumber: notPersonal(boundedText(20), "number that the front desk calls"),
-    queueDate: calendarDate,
-    arrivalType: notPersonal(boundedText(40), "code of the front desk"),
-    priority: notPersonal(boundedText(40), "code of the front desk"),
-    estimatedWaitMinutes: integer(0, 100_000).nullable(),
+    ticketNumber: notPersonal(boundedText(20), "number that the front desk calls").describe(
+      "number that the front desk calls",
+    ),
+    queueDate: calendarDate.describe("date of the queue, in the clinic's time zone"),
+    arrivalType: notPersonal(boundedText(40), "code of the front desk").describe("type of arrival, such as walk_in"),
+    priority: notPersonal(boundedText(40), "code of the front desk").describe("priority, such as urgent"),
+    estimatedWaitMinutes: integer(0, 100_000).nullable().describe("estimated wait in minutes"),
     notes: personal("notes", notes.nullable(), null),
   }),
   QueueTicketCalled: z.object({ ticketId: uuid }),

@@ -11,7 +11,7 @@ import { freeForm, instant, label, uuid } from "./fields.ts";
  */
 export const auditorStreams = defineCategory(
   "auditor",
-  ({ data }) => data.auditorId,
+  "auditorId",
   limitExcept("AuditorRevoked", "AuditorDataErased"),
   {
     AuditorRegistered: z.object({
@@ -21,7 +21,7 @@ export const auditorStreams = defineCategory(
       /** Clinics whose records the auditor may read; null for all clinics. */
       clinicIds: z.array(uuid).min(1).max(1_000).nullable(),
       /** Time at which the credential expires; null if it does not expire. */
-      expiresAt: instant.nullable(),
+      expiresAt: instant.nullable().describe("time at which the credential expires"),
     }),
     AuditorRevoked: z.object({ auditorId: uuid, reason: personal("notes", label.nullable(), null) }),
     AuditorDataErased: z.object({ auditorId: uuid, ...erasureRecord }),
@@ -32,7 +32,7 @@ export type AuditorEvent = EventOf<typeof auditorStreams>;
 /** Kinds of access to the records of clinics. */
 export const auditAction = z.enum([
   ...["sign-in", "events", "state", "diff", "replay", "deliveries", "export", "prove-inclusion"],
-  ...["clinics", "latest", "search", "appointments", "names", "accesses", "disclose"],
+  ...["clinics", "search", "appointments", "accesses", "disclose", "overlaps", "clinic-state", "readers"],
 ] as const);
 export type AuditAction = z.infer<typeof auditAction>;
 
@@ -40,7 +40,7 @@ export type AuditAction = z.infer<typeof auditAction>;
  * Events of audited accesses to the records of clinics. Each event is appended before the access returns any data.
  * Stream id: id of the access.
  */
-export const auditAccessStreams = defineCategory("auditAccess", ({ data }) => data.accessId, finiteTransitions, {
+export const auditAccessStreams = defineCategory("auditAccess", "accessId", finiteTransitions, {
   AuditAccessed: z.object({
     accessId: uuid,
     /** Id of the auditor; null if an operator used the command line. The metadata then contains the operator's name. */
@@ -56,8 +56,6 @@ export const auditAccessStreams = defineCategory("auditAccess", ({ data }) => da
 });
 export type AuditAccessEvent = EventOf<typeof auditAccessStreams>;
 
-const sha256Hex = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 hash in hex");
-
 /**
  * Events of the Merkle tree over the log. The events of a stream are the signed tree heads, from the first to the latest.
  * There is one such stream. Stream id: `heads`.
@@ -68,11 +66,9 @@ export const auditTreeStreams = defineCategory("auditTree", () => "heads", compl
     treeId: uuid,
     /** Number of leaves. Each event of the catalog's streams is a leaf, including earlier tree heads. */
     size: z.int().min(1),
-    /** Log position and id of the event of the last leaf. */
+    /** Log position and id of the last leaf's event. */
     logPosition: z.string().regex(/^\d+$/, "must be a log position"),
     lastEventId: uuid,
-    /** Hashes of the largest complete subtrees, from left to right. The next tree head is computed from these hashes. */
-    peaks: z.array(sha256Hex).min(1),
     /** The signature (JWS), which contains the signed tree head. */
     signature: z.string().regex(/^[\w-]+\.[\w-]+\.[\w-]+$/, "must be a signature (JWS)"),
   }),

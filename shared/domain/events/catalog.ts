@@ -5,10 +5,10 @@ import { type Category, type EventOf, toStreamName } from "./category.ts";
 import { clinicStreams, resourceStreams, serviceStreams } from "./clinic.ts";
 import { animalConsentStreams, animalLinkCodeStreams } from "./consent.ts";
 import type { Environment } from "./fields.ts";
+import { operatorStreams } from "./operator.ts";
 import {
   installationStreams,
   partnerApplicationStreams,
-  webhookDeliveryStreams,
   webhookEndpointPlacesStreams,
   webhookEndpointStreams,
   webhookReplayStreams,
@@ -16,6 +16,7 @@ import {
 import { animalStreams, customerStreams, membershipStreams, portalUserStreams, staffStreams } from "./people.ts";
 import { quarantineStreams } from "./quarantine.ts";
 import { sandboxStreams } from "./sandbox.ts";
+import { resourceDayStreams } from "./scheduling.ts";
 
 /** Categories of all streams that this project writes. */
 export const categories = [
@@ -31,14 +32,15 @@ export const categories = [
   animalLinkCodeStreams,
   appointmentStreams,
   holdStreams,
+  resourceDayStreams,
   queueTicketStreams,
   partnerApplicationStreams,
   installationStreams,
   webhookEndpointStreams,
   webhookEndpointPlacesStreams,
-  webhookDeliveryStreams,
   webhookReplayStreams,
   sandboxStreams,
+  operatorStreams,
   auditorStreams,
   auditAccessStreams,
   auditTreeStreams,

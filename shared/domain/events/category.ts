@@ -23,11 +23,11 @@ export type StreamBound<Type extends string = string> =
 /** The log refuses events beyond a maximum length of the stream. */
 interface ChangeLimit<Type extends string> {
   by: "maxChanges";
-  /** Maximum number of events of a stream, by environment. */
+  /** Maximum number of events in a stream, by environment. */
   maxChanges: Readonly<Record<Environment, number>>;
   /** Types that are never refused: they end something, or occur only a few times in a stream. */
   except: readonly Type[];
-  /** Types after which the state does not depend on earlier events. They are never refused either. */
+  /** Types after which the state does not depend on earlier events. Such events are never refused either. */
   completeTypes: readonly Type[];
 }
 
@@ -50,13 +50,20 @@ type EventOfSchemas<Schemas extends EventSchemas> = {
 /** Union of the events of one or several categories, discriminated by `type`. */
 export type EventOf<C extends Category> = C extends Category ? EventOfSchemas<C["events"]> : never;
 
+/** @param streamId field of all events with the id of the stream, or a function that returns the id */
 export function defineCategory<Name extends string, Schemas extends EventSchemas>(
   name: Name,
-  getStreamId: (event: EventOfSchemas<Schemas>) => string,
+  streamId:
+    | NoInfer<keyof EventOfSchemas<Schemas>["data"] & string>
+    | ((event: NoInfer<EventOfSchemas<Schemas>>) => string),
   bound: StreamBound<NoInfer<keyof Schemas & string>>,
   events: Schemas,
 ): Category<Name, Schemas> {
-  return { name, bound, events, getStreamId: getStreamId as Category["getStreamId"] };
+  const getStreamId =
+    typeof streamId === "function"
+      ? (streamId as Category["getStreamId"])
+      : ({ data }: { data: unknown }) => (data as Record<string, string>)[streamId] as string;
+  return { name, bound, events, getStreamId };
 }
 
 /** Returns the name of a stream: `<category>-<id>`. */

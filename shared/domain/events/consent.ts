@@ -3,13 +3,12 @@ import { completeEvents, defineCategory, type EventOf, summaries } from "./categ
 import { instant, uuid } from "./fields.ts";
 
 /**
- * What an owner's consent covers. `appointments_read`: the application reads the animal's appointments.
+ * Scope of an owner's consent. `appointments_read`: the application reads the animal's appointments.
  * `appointments_write`: the application also creates appointments of the animal.
  */
 export const consentCoverage = z.enum(["appointments_read", "appointments_write"]);
 export type ConsentCoverage = z.infer<typeof consentCoverage>;
 
-/** Party that has withdrawn a consent. */
 export const withdrawalParty = z.enum(["owner", "clinic", "application"]);
 export type WithdrawalParty = z.infer<typeof withdrawalParty>;
 
@@ -19,56 +18,51 @@ const linkFields = {
   applicationId: uuid,
   /** Id of the link that the code creates. Derived from the code, see `deriveAnimalLinkId`. */
   linkId: uuid,
-  covers: consentCoverage,
+  covers: consentCoverage.describe("what the owner's consent covers"),
 };
 
 /**
  * Events of the consents of an animal's owner: link codes and links, for all applications. One stream for each animal,
  * so that a code can be redeemed only once. The code itself is not stored. Stream id: id of the animal.
  */
-export const animalConsentStreams = defineCategory(
-  "animalConsent",
-  ({ data }) => data.animalId,
-  summaries("AnimalConsentSummarized"),
-  {
-    /** Replaces an earlier code of the same application that was not redeemed. */
-    AnimalLinkCodeCreated: z.object({ ...linkFields, expiresAt: instant }),
-    /** An earlier link of the same application has been withdrawn before. */
-    AnimalLinked: z.object({
-      ...linkFields,
-      /** Owner of the animal. The erasure of the owner ends the link. */
-      customerId: uuid,
-      /** Sandbox generation in which the code was redeemed; 0 outside of sandboxes. */
-      sandboxGeneration: z.int().min(0),
-    }),
-    /** Also invalidates a code of the same application that was not redeemed. */
-    AnimalLinkWithdrawn: z.object({
-      animalId: uuid,
-      clinicId: uuid,
-      applicationId: uuid,
-      /** Id of the ended link; null if only a code was invalidated. */
-      linkId: uuid.nullable(),
-      requestedBy: withdrawalParty,
-    }),
-    /** State of the consents to all applications. Changes nothing. */
-    AnimalConsentSummarized: z.object({
-      animalId: uuid,
-      clinicId: uuid,
-      consents: z.array(
-        z.object({
-          applicationId: uuid,
-          code: z.object({ linkId: uuid, covers: consentCoverage, expiresAt: instant.nullable() }).nullable(),
-          link: z.object({ linkId: uuid, covers: consentCoverage, linkedAt: instant }).nullable(),
-          lastLinkId: uuid.nullable(),
-        }),
-      ),
-    }),
-  },
-);
+export const animalConsentStreams = defineCategory("animalConsent", "animalId", summaries("AnimalConsentSummarized"), {
+  /** Replaces an earlier code of the same application that was not redeemed. */
+  AnimalLinkCodeCreated: z.object({ ...linkFields, expiresAt: instant }),
+  /** An earlier link of the same application has been withdrawn before. */
+  AnimalLinked: z.object({
+    ...linkFields,
+    /** Owner of the animal. The erasure of the owner ends the link. */
+    customerId: uuid,
+    /** Sandbox generation in which the code was redeemed; 0 outside of sandboxes. */
+    sandboxGeneration: z.int().min(0),
+  }),
+  /** Also invalidates a code of the same application that was not redeemed. */
+  AnimalLinkWithdrawn: z.object({
+    animalId: uuid,
+    clinicId: uuid,
+    applicationId: uuid,
+    /** Id of the ended link; null if only a code was invalidated. */
+    linkId: uuid.nullable(),
+    requestedBy: withdrawalParty.describe("who withdraws the consent"),
+  }),
+  /** State of the consents to all applications. Changes nothing. */
+  AnimalConsentSummarized: z.object({
+    animalId: uuid,
+    clinicId: uuid,
+    consents: z.array(
+      z.object({
+        applicationId: uuid,
+        code: z.object({ linkId: uuid, covers: consentCoverage, expiresAt: instant.nullable() }).nullable(),
+        link: z.object({ linkId: uuid, covers: consentCoverage, linkedAt: instant }).nullable(),
+        lastLinkId: uuid.nullable(),
+      }),
+    ),
+  }),
+});
 export type AnimalConsentEvent = EventOf<typeof animalConsentStreams>;
 
 /** Events of a link code, which only point to the code's animal. Stream id: id of the link that the code creates. */
-export const animalLinkCodeStreams = defineCategory("animalLinkCode", ({ data }) => data.linkId, completeEvents, {
+export const animalLinkCodeStreams = defineCategory("animalLinkCode", "linkId", completeEvents, {
   AnimalLinkCodeAssigned: z.object({ linkId: uuid, animalId: uuid }),
 });
 export type AnimalLinkCodeEvent = EventOf<typeof animalLinkCodeStreams>;

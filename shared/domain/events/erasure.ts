@@ -3,7 +3,6 @@ import { notPersonal } from "../personal-data/declaration.ts";
 import { personalDataCategories } from "../personal-data/person.ts";
 import { label } from "./fields.ts";
 
-/** Schema of a category of personal data. */
 export const personalDataCategorySchema = z.enum(personalDataCategories);
 
 const categories = z.array(personalDataCategorySchema);

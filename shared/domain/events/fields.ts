@@ -1,26 +1,35 @@
 import { z } from "zod";
 import { parseRfc3339, toInstantInRange } from "../time/rfc3339.ts";
 
+/** Formats of texts, by schema, as in JSON Schema. Copies of a schema have its format. */
+export const formats = z.registry<{ format: "uuid" | "date-time" | "date" | "time" }>();
+
 /** Schema of a UUID in any text form of RFC 9562. Converts the UUID to lower case. */
-export const uuid = z.guid().transform((text) => text.toLowerCase());
+export const uuid = z
+  .guid()
+  .transform((text) => text.toLowerCase())
+  .register(formats, { format: "uuid" });
 
 /**
  * Schema of an RFC 3339 date-time with an offset. Converts the date-time to UTC with milliseconds and `Z`. The
  * converted year must be between 0001 and 9999.
  */
-export const instant = z.string().transform((text, context) => {
-  if (CANONICAL_INSTANT_PATTERN.test(text)) return text;
-  const milliseconds = parseRfc3339(text);
-  const isoText = milliseconds === undefined ? undefined : toInstantInRange(milliseconds);
-  if (isoText === undefined) {
-    context.addIssue({
-      code: "custom",
-      message: "must be an RFC 3339 date-time with an offset, such as 2026-05-04T09:00:00+02:00",
-    });
-    return z.NEVER;
-  }
-  return isoText;
-});
+export const instant = z
+  .string()
+  .transform((text, context) => {
+    if (CANONICAL_INSTANT_PATTERN.test(text)) return text;
+    const milliseconds = parseRfc3339(text);
+    const isoText = milliseconds === undefined ? undefined : toInstantInRange(milliseconds);
+    if (isoText === undefined) {
+      context.addIssue({
+        code: "custom",
+        message: "must be an RFC 3339 date-time with an offset, such as 2026-05-04T09:00:00+02:00",
+      });
+      return z.NEVER;
+    }
+    return isoText;
+  })
+  .register(formats, { format: "date-time" });
 
 /**
  * Matches instants that are already in the converted form, such as those in stored events. These instants need no
@@ -35,15 +44,20 @@ export const calendarDate = z
   .refine(
     (text) => /^\d{4}-\d{2}-\d{2}$/.test(text) && text > "0001" && parseRfc3339(`${text}T00:00:00Z`) !== undefined,
     "must be a date YYYY-MM-DD",
-  );
+  )
+  .register(formats, { format: "date" });
 
 /** Schema of a time of day, HH:MM:SS. */
-export const timeOfDay = z.string().regex(/^([01]\d|2[0-3]):[0-5]\d:[0-5]\d$/, "must be a time HH:MM:SS");
+export const timeOfDay = z
+  .string()
+  .regex(/^([01]\d|2[0-3]):[0-5]\d:[0-5]\d$/, "must be a time HH:MM:SS")
+  .register(formats, { format: "time" });
 
-/** Schema of the end of a period of a day. 24:00:00 is the end of the day. */
+/** Schema of a period's end within a day. 24:00:00 is the end of the day. */
 export const endTimeOfDay = z
   .string()
-  .regex(/^(([01]\d|2[0-3]):[0-5]\d:[0-5]\d|24:00:00)$/, "must be a time HH:MM:SS, at most 24:00:00");
+  .regex(/^(([01]\d|2[0-3]):[0-5]\d:[0-5]\d|24:00:00)$/, "must be a time HH:MM:SS, at most 24:00:00")
+  .register(formats, { format: "time" });
 
 /**
  * Returns true for text that both the event log and Postgres can store. Postgres refuses NUL, and UTF-8 cannot encode
@@ -60,7 +74,6 @@ export function integer(minimum: number, maximum: number) {
     .max(maximum, rule);
 }
 
-/** Schema of any text. */
 export const storableText = z.string().refine(isStorable, "must not contain NUL or lone surrogates");
 
 /** Maximum nesting of a JSON object. Code and databases that recurse this deep stay far below their stack limits. */
@@ -121,3 +134,9 @@ export const traceparent = z
 
 export const environment = z.enum(["sandbox", "production"]);
 export type Environment = z.infer<typeof environment>;
+
+/** Returns the fields as fields that can be absent. */
+export function makeOptional<Shape extends Record<string, z.ZodType>>(shape: Shape) {
+  const fields = Object.entries(shape).map(([name, schema]) => [name, z.exactOptional(schema)]);
+  return Object.fromEntries(fields) as { [Name in keyof Shape]: z.ZodExactOptional<Shape[Name]> };
+}

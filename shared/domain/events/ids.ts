@@ -53,17 +53,12 @@ export function deriveSandboxEntityId(applicationId: string, ...names: string[])
   return deriveId("sandbox entity", applicationId, ...names);
 }
 
-/** Derives the id of an imported assignment. An imported appointment has at most one assignment for each resource. */
-export function deriveImportedAssignmentId(appointmentId: string, resourceId: string): string {
-  return deriveId("imported assignment", appointmentId, resourceId);
-}
-
 /**
- * Derives the id of a webhook delivery. All attempts to deliver one event to one endpoint belong to the same
- * delivery.
+ * Derives the id of an assignment that an import or a booking creates. An appointment then has at most one for each
+ * resource.
  */
-export function deriveWebhookDeliveryId(eventId: string, endpointId: string): string {
-  return deriveId("delivery", eventId, endpointId);
+export function deriveAssignmentId(appointmentId: string, resourceId: string): string {
+  return deriveId("assignment", appointmentId, resourceId);
 }
 
 /** Derives the id of the replay that a partner requested with an idempotency key. Keys never expire. */
@@ -78,9 +73,23 @@ export function deriveWebhookReplayId(key: {
   return deriveId("replay", environment, applicationId, clinicId ?? applicationId, endpointId, idempotencyKey);
 }
 
-/** Derives the id of the event that requests the replay of one delivery, as a part of a replay of several. */
-export function deriveReplayRequestId(replayId: string, deliveryId: string): string {
-  return deriveId("replay request", replayId, deliveryId);
+/**
+ * Derives the id of the replay of one delivery. Requests that follow the same replay of the delivery have the same id,
+ * so only one of them can start a replay.
+ *
+ * @param replayPosition log position of the delivery's last replay; null if there was none
+ * @param ordinal number of earlier requests with this position that ended without a replay of the delivery
+ */
+export function deriveDeliveryReplayId(deliveryId: string, replayPosition: bigint | null, ordinal: number): string {
+  return deriveId("delivery replay", deliveryId, String(replayPosition ?? ""), String(ordinal));
+}
+
+/**
+ * Derives the id of an operator's request from its idempotency key, or the id of the object that the request creates.
+ * Keys never expire.
+ */
+export function deriveOperatorRequestId(kind: "request" | "object", operatorId: string, command: string, key: string) {
+  return deriveId(`operator ${kind}`, operatorId, command, key);
 }
 
 /**

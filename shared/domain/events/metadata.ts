@@ -10,6 +10,8 @@ export const actor = z.object({
   id: boundedText(200),
   /** Text that an operator added with `--actor`, if the event log authenticated the operator. */
   note: boundedText(200).optional(),
+  /** Portal user on whose behalf an operator's system ran the command. */
+  onBehalfOf: uuid.optional(),
 });
 export type Actor = z.infer<typeof actor>;
 
@@ -22,6 +24,8 @@ export const eventMetadata = z.object({
   environment: environment.nullable(),
   schemaVersion: z.int().min(1),
   occurredAt: instant,
+  /** HMAC (hex) of a request to the operations API. Distinguishes a retry from another request. */
+  requestHash: z.string().length(64).optional(),
   /**
    * Trace context of the append, if the request was traced. An invalid value is ignored, because it must not make the
    * event unreadable.

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { notPersonal } from "../personal-data/declaration.ts";
 import { completeEvents, defineCategory, type EventOf, finiteTransitions, limitExcept, summaries } from "./category.ts";
-import { boundedText, environment, instant, integer, label, storableText, uuid } from "./fields.ts";
+import { boundedText, environment, instant, integer, label, makeOptional, storableText, uuid } from "./fields.ts";
 
 /**
  * Scopes of partner applications. Token, application and installation must all have the scope that a request
@@ -32,31 +32,26 @@ const applicationBound = limitExcept("CredentialRevoked", "WebhookOriginWithdraw
  * Only an unsalted SHA-256 (hex) of each secret is stored. That is sufficient, because a secret has 256 random bits.
  * Stream id: id of the application.
  */
-export const partnerApplicationStreams = defineCategory(
-  "partnerApplication",
-  ({ data }) => data.applicationId,
-  applicationBound,
-  {
-    ApplicationRegistered: z.object({
-      applicationId: uuid,
-      environment,
-      name: notPersonal(label, "name of an application"),
-      scopes: z.array(scope).min(1),
-    }),
-    CredentialIssued: z.object({
-      applicationId: uuid,
-      credentialId: uuid,
-      secretHash: notPersonal(z.string().length(64), "hash of a random secret"),
-    }),
-    CredentialRevoked: z.object({ applicationId: uuid, credentialId: uuid }),
-    WebhookOriginApproved: z.object({ applicationId: uuid, origin }),
-    WebhookOriginWithdrawn: z.object({ applicationId: uuid, origin }),
-    ApplicationRevoked: z.object({
-      applicationId: uuid,
-      reason: notPersonal(label.nullable(), "reason about an application"),
-    }),
-  },
-);
+export const partnerApplicationStreams = defineCategory("partnerApplication", "applicationId", applicationBound, {
+  ApplicationRegistered: z.object({
+    applicationId: uuid,
+    environment,
+    name: notPersonal(label, "name of an application"),
+    scopes: z.array(scope).min(1),
+  }),
+  CredentialIssued: z.object({
+    applicationId: uuid,
+    credentialId: uuid,
+    secretHash: notPersonal(z.string().length(64), "hash of a random secret"),
+  }),
+  CredentialRevoked: z.object({ applicationId: uuid, credentialId: uuid }),
+  WebhookOriginApproved: z.object({ applicationId: uuid, origin }),
+  WebhookOriginWithdrawn: z.object({ applicationId: uuid, origin }),
+  ApplicationRevoked: z.object({
+    applicationId: uuid,
+    reason: notPersonal(label.nullable(), "reason about an application"),
+  }),
+});
 export type PartnerApplicationEvent = EventOf<typeof partnerApplicationStreams>;
 
 /**
@@ -69,8 +64,8 @@ export type AnimalAccess = z.infer<typeof animalAccess>;
 const grant = {
   scopes: z.array(scope).min(1),
   /** Permitted branches; null for all branches of the clinic. */
-  branchIds: z.array(uuid).min(1).nullable(),
-  animalAccess,
+  branchIds: z.array(uuid).min(1).nullable().describe("ids of the permitted branches; default: all"),
+  animalAccess: animalAccess.describe("animals whose data the application may see, linked by their owners or all"),
 };
 
 /** Only changes of the rate limit are limited. An access can be narrowed only a few times before the next approval. */
@@ -83,67 +78,79 @@ const installationBound = {
  * Events of an installation: an application's access to one clinic. Stream id: derived from the ids of application
  * and clinic by `deriveInstallationId`.
  */
-export const installationStreams = defineCategory(
-  "installation",
-  ({ data }) => data.installationId,
-  installationBound,
-  {
-    InstallationRequested: z.object({
-      installationId: uuid,
-      applicationId: uuid,
-      clinicId: uuid,
-      scopes: z.array(scope).min(1),
-    }),
-    InstallationApproved: z.object({
-      installationId: uuid,
-      applicationId: uuid,
-      clinicId: uuid,
-      /**
-       * User id of the clinic administrator who approved the installation; null for a sandbox, which needs no approval.
-       */
-      approvedBy: uuid.nullable(),
-      rateLimitPerMinute: rateLimit,
-      ...grant,
-    }),
-    InstallationNarrowed: z.object({ installationId: uuid, ...grant }),
-    InstallationRateLimitAgreed: z.object({ installationId: uuid, rateLimitPerMinute: rateLimit }),
-    InstallationRevoked: z.object({
-      installationId: uuid,
-      reason: notPersonal(label.nullable(), "reason about an application"),
-    }),
-  },
-);
+export const installationStreams = defineCategory("installation", "installationId", installationBound, {
+  InstallationRequested: z.object({
+    installationId: uuid,
+    applicationId: uuid,
+    clinicId: uuid,
+    scopes: z.array(scope).min(1),
+  }),
+  InstallationApproved: z.object({
+    installationId: uuid,
+    applicationId: uuid,
+    clinicId: uuid,
+    /**
+     * User id of the clinic administrator who approved the installation; null for a sandbox, which needs no approval.
+     */
+    approvedBy: uuid.nullable(),
+    rateLimitPerMinute: rateLimit.describe("requests per minute"),
+    ...grant,
+  }),
+  InstallationNarrowed: z.object({ installationId: uuid, ...grant }),
+  InstallationRateLimitAgreed: z.object({ installationId: uuid, rateLimitPerMinute: rateLimit }),
+  InstallationRevoked: z.object({
+    installationId: uuid,
+    reason: notPersonal(label.nullable(), "reason about an application"),
+  }),
+});
 export type InstallationEvent = EventOf<typeof installationStreams>;
 
+/**
+ * Types of the events that partners receive, by their receivers. `shared/partner-api/public-events.ts` says of each which
+ * events cause it, and what it contains.
+ */
+export const publicEventTypes = {
+  /** Endpoints of a clinic. */
+  clinic: ["appointment.created", "appointment.updated"],
+  /** Endpoints of the application. */
+  application: [
+    "installation.approved",
+    "installation.access_changed",
+    "installation.revoked",
+    "animal_link.withdrawn",
+  ],
+  /** The tested endpoint. */
+  test: ["endpoint.test"],
+  /** Endpoints with the setting `operationalEvents`. */
+  operational: ["endpoint.failing", "endpoint.disabled", "secret.expiring"],
+  /** Readers of the feed. */
+  feed: ["animal_link.created", "sandbox.reset"],
+} as const;
+export type PublicEventType = (typeof publicEventTypes)[keyof typeof publicEventTypes][number];
+
 /** Types of events to which a clinic's endpoint can subscribe. */
-export const webhookEventType = z.enum(["appointment.created", "appointment.updated"]);
+export const webhookEventType = z.enum(publicEventTypes.clinic);
 
 /** Types of events about an application's access, to which an endpoint of the application can subscribe. */
-export const applicationEventType = z.enum([
-  "installation.approved",
-  "installation.access_changed",
-  "installation.revoked",
-  "animal_link.withdrawn",
-]);
+export const applicationEventType = z.enum(publicEventTypes.application);
 
 /** Types of events to which an endpoint can subscribe. The owner of the endpoint limits them. */
-export const subscribedEventType = z.enum([...webhookEventType.options, ...applicationEventType.options]);
+export const subscribedEventType = z.enum([...publicEventTypes.clinic, ...publicEventTypes.application]);
 export type SubscribedEventType = z.infer<typeof subscribedEventType>;
 
 /** Types of events about an application's own endpoints, to which an endpoint can also subscribe. */
-export const operationalEventType = z.enum(["endpoint.failing", "endpoint.disabled", "secret.expiring"]);
+export const operationalEventType = z.enum(publicEventTypes.operational);
 export type OperationalEventType = z.infer<typeof operationalEventType>;
 
-/** Types of events that endpoints of both kinds of owner receive. */
-const endpointEventTypes = ["endpoint.test", ...operationalEventType.options] as const;
+const unsubscribedTypes = [...publicEventTypes.test, ...publicEventTypes.operational] as const;
 
 /** Event types of deliveries, by owner of the endpoint: the types that it can subscribe to, and the test event. */
 export const deliveredEventTypes = {
-  clinic: [...webhookEventType.options, ...endpointEventTypes],
-  application: [...applicationEventType.options, ...endpointEventTypes],
+  clinic: [...publicEventTypes.clinic, ...unsubscribedTypes],
+  application: [...publicEventTypes.application, ...unsubscribedTypes],
 } as const;
 
-export const deliveredEventType = z.enum([...subscribedEventType.options, ...endpointEventTypes]);
+export const deliveredEventType = z.enum([...subscribedEventType.options, ...unsubscribedTypes]);
 
 const endpointId = uuid;
 const encryptedSecret = notPersonal(storableText, "encrypted secret of an application");
@@ -228,15 +235,7 @@ export const webhookEndpointStreams = defineCategory(
     /** Settings of the endpoint were changed. Members that are absent did not change. */
     WebhookEndpointChanged: z.object({
       endpointId,
-      url: endpointSettings.url.exactOptional(),
-      events: endpointSettings.events.exactOptional(),
-      operationalEvents: endpointSettings.operationalEvents.exactOptional(),
-      branchIds: endpointSettings.branchIds.exactOptional(),
-      headers: endpointSettings.headers.exactOptional(),
-      rateLimitPerSecond: endpointSettings.rateLimitPerSecond.exactOptional(),
-      ordering: endpointSettings.ordering.exactOptional(),
-      bodyFormat: endpointSettings.bodyFormat.exactOptional(),
-      asymmetricSignature: endpointSettings.asymmetricSignature.exactOptional(),
+      ...makeOptional(endpointSettings),
     }),
     WebhookEndpointDisabled: z.object({ endpointId, reason: disabledReason }),
     WebhookEndpointEnabled: z.object({ endpointId }),
@@ -273,51 +272,12 @@ export type EndpointReservation = z.infer<typeof endpointReservation>;
  * current reservations. Reservations of revoked endpoints may be included. Stream id: id of the installation, or of the
  * application.
  */
-export const webhookEndpointPlacesStreams = defineCategory(
-  "webhookEndpointPlaces",
-  ({ data }) => data.ownerId,
-  completeEvents,
-  {
-    WebhookEndpointPlaceTaken: z.object({ ownerId: uuid, places: z.array(endpointReservation).min(1) }),
-  },
-);
+export const webhookEndpointPlacesStreams = defineCategory("webhookEndpointPlaces", "ownerId", completeEvents, {
+  WebhookEndpointPlaceTaken: z.object({ ownerId: uuid, places: z.array(endpointReservation).min(1) }),
+});
 export type WebhookEndpointPlacesEvent = EventOf<typeof webhookEndpointPlacesStreams>;
 
-const deliveryId = uuid;
-
-/** The delivered event, by the id that partners see. A replay uses this reference to recreate a deleted delivery. */
-const source = z.object({
-  eventId: uuid,
-  stream: notPersonal(storableText, "name of a stream, with an id"),
-  revision: z.int().min(0),
-});
-export type DeliverySource = z.infer<typeof source>;
-
-/**
- * Events of a webhook delivery. The events determine whether the delivery can be replayed. Attempts are database rows,
- * not events. Stream id: id of the delivery.
- */
-export const webhookDeliveryStreams = defineCategory("webhookDelivery", ({ data }) => data.deliveryId, completeEvents, {
-  WebhookDeliveryFailed: z.object({
-    deliveryId,
-    endpointId,
-    attempts: z.int().min(0),
-    source: source.optional(),
-  }),
-  WebhookDeliverySkipped: z.object({ deliveryId, endpointId, source: source.optional() }),
-  /** A replay was requested. `replayId` and `source` are present if the delivery belongs to a replay of several. */
-  WebhookDeliveryReplayRequested: z.object({
-    deliveryId,
-    endpointId,
-    replayId: uuid.optional(),
-    source: source.optional(),
-  }),
-  /** A replay was requested, but the delivery was deleted and cannot be recreated. */
-  WebhookDeliveryExpired: z.object({ deliveryId, endpointId }),
-});
-export type WebhookDeliveryEvent = EventOf<typeof webhookDeliveryStreams>;
-
-/** Statuses of deliveries that a replay of several deliveries can select. */
+/** Statuses of deliveries that a replay can select. */
 export const replayableStatus = z.enum(["failed", "skipped", "delivered"]);
 export type ReplayableStatus = z.infer<typeof replayableStatus>;
 
@@ -327,19 +287,23 @@ export type ReplayOutcome = z.infer<typeof replayOutcome>;
 
 const replayCount = z.int().min(0);
 
-/** Events of a replay of several deliveries of an endpoint. Stream id: derived by `deriveWebhookReplayId`. */
-export const webhookReplayStreams = defineCategory("webhookReplay", ({ data }) => data.replayId, finiteTransitions, {
+/**
+ * Events of a request to replay an endpoint's deliveries. Deliveries and attempts are database rows, not events. Stream
+ * id: derived by `deriveWebhookReplayId`, or by `deriveDeliveryReplayId` if a partner requested the replay of one
+ * delivery.
+ */
+export const webhookReplayStreams = defineCategory("webhookReplay", "replayId", finiteTransitions, {
   WebhookReplayRequested: z.object({
     replayId: uuid,
     endpointId,
     ...endpointOwner,
-    /** Earliest time of creation of the deliveries; null if `deliveryIds` selects them. */
+    /** Time from which deliveries were created; null if `deliveryIds` selects them. */
     since: instant.nullable(),
     /** End of the range of creation times, exclusive. */
     until: instant,
     statuses: z.array(replayableStatus).min(1),
     /** Selected deliveries; null if `since` selects them. */
-    deliveryIds: z.array(deliveryId).min(1).nullable(),
+    deliveryIds: z.array(uuid).min(1).nullable(),
     /** SHA-256 (hex) of the requested values. A repeated request has the same hash. */
     requestHash: notPersonal(z.string().length(64), "hash of a request"),
   }),

@@ -10,7 +10,7 @@ export type Permission = z.infer<typeof permission>;
 const staffRole = z.enum(["owner", "manager", "veterinarian", "receptionist", "assistant"]);
 
 const membershipRights = {
-  role: staffRole,
+  role: staffRole.describe("role, which grants no permissions"),
   permissions: z.array(permission),
   branchAccess: z.enum(["all", "scoped"]),
   branchIds: z.array(uuid),
@@ -20,24 +20,19 @@ const membershipRights = {
  * Events of a portal user's membership of a clinic. Permissions and branches grant access. The role is only a label.
  * Stream id: id of the membership.
  */
-export const membershipStreams = defineCategory(
-  "membership",
-  ({ data }) => data.membershipId,
-  limitExcept("MembershipRevoked"),
-  {
-    MembershipGranted: z.object({
-      membershipId: uuid,
-      clinicId: uuid,
-      userId: uuid,
-      staffId: uuid.nullable(),
-      ...membershipRights,
-      acceptedAt: instant.nullable(),
-    }),
-    MembershipAccepted: z.object({ membershipId: uuid }),
-    MembershipPermissionsChanged: z.object({ membershipId: uuid, ...membershipRights }),
-    MembershipRevoked: z.object({ membershipId: uuid, reason: personal("notes", label.nullable(), null) }),
-  },
-);
+export const membershipStreams = defineCategory("membership", "membershipId", limitExcept("MembershipRevoked"), {
+  MembershipGranted: z.object({
+    membershipId: uuid,
+    clinicId: uuid,
+    userId: uuid.describe("id of the portal user: the `sub` claim of the user's session"),
+    staffId: uuid.nullable().describe("id of the staff member who is this user"),
+    ...membershipRights,
+    acceptedAt: instant.nullable().describe("time at which the user accepted the invitation"),
+  }),
+  MembershipAccepted: z.object({ membershipId: uuid }),
+  MembershipPermissionsChanged: z.object({ membershipId: uuid, ...membershipRights }),
+  MembershipRevoked: z.object({ membershipId: uuid, reason: personal("notes", label.nullable(), null) }),
+});
 export type MembershipEvent = EventOf<typeof membershipStreams>;
 
 /**
@@ -46,13 +41,13 @@ export type MembershipEvent = EventOf<typeof membershipStreams>;
  */
 export const staffStreams = defineCategory(
   "staff",
-  ({ data }) => data.staffId,
+  "staffId",
   limitExcept("StaffMemberDeactivated", "StaffDataErased"),
   {
     StaffMemberHired: z.object({
       staffId: uuid,
       clinicId: uuid,
-      userId: uuid.nullable(),
+      userId: uuid.nullable().describe("id of the staff member's portal user"),
       fullName: personal("contact", label.nullable(), null),
       email: personal("contact", email.nullable(), null),
       role: staffRole,
@@ -65,22 +60,21 @@ export const staffStreams = defineCategory(
 export type StaffEvent = EventOf<typeof staffStreams>;
 
 /** Events of a portal user, who selects a clinic and a branch. Stream id: id of the user. */
-export const portalUserStreams = defineCategory(
-  "portalUser",
-  ({ data }) => data.userId,
-  summaries("PortalUserSummarized"),
-  {
-    ClinicSelected: z.object({ userId: uuid, clinicId: uuid, branchId: uuid.nullable() }),
-    PortalUserDataErased: z.object({ userId: uuid, ...erasureRecord }),
-    /** Selection and erasures of the user. Changes nothing. */
-    PortalUserSummarized: z.object({
-      userId: uuid,
-      clinicId: uuid.nullable(),
-      branchId: uuid.nullable(),
-      ...erasedData,
-    }),
-  },
-);
+export const portalUserStreams = defineCategory("portalUser", "userId", summaries("PortalUserSummarized"), {
+  ClinicSelected: z.object({
+    userId: uuid,
+    clinicId: uuid,
+    branchId: uuid.nullable().describe("id of the branch; default: the user's first branch"),
+  }),
+  PortalUserDataErased: z.object({ userId: uuid, ...erasureRecord }),
+  /** Selection and erasures of the user. Changes nothing. */
+  PortalUserSummarized: z.object({
+    userId: uuid,
+    clinicId: uuid.nullable(),
+    branchId: uuid.nullable(),
+    ...erasedData,
+  }),
+});
 export type PortalUserEvent = EventOf<typeof portalUserStreams>;
 
 const customerDetails = {
@@ -91,17 +85,12 @@ const customerDetails = {
 };
 
 /** Events of a customer, who owns animals and belongs to one clinic. Stream id: id of the customer. */
-export const customerStreams = defineCategory(
-  "customer",
-  ({ data }) => data.customerId,
-  limitExcept("CustomerDataErased"),
-  {
-    CustomerRegistered: z.object({ customerId: uuid, clinicId: uuid, ...customerDetails }),
-    CustomerDetailsChanged: z.object({ customerId: uuid, ...customerDetails }),
-    /** Also erases the data of the customer's animals, appointments and queue tickets. */
-    CustomerDataErased: z.object({ customerId: uuid, ...erasureRecord }),
-  },
-);
+export const customerStreams = defineCategory("customer", "customerId", limitExcept("CustomerDataErased"), {
+  CustomerRegistered: z.object({ customerId: uuid, clinicId: uuid, ...customerDetails }),
+  CustomerDetailsChanged: z.object({ customerId: uuid, ...customerDetails }),
+  /** Also erases the data of the customer's animals, appointments and queue tickets. */
+  CustomerDataErased: z.object({ customerId: uuid, ...erasureRecord }),
+});
 export type CustomerEvent = EventOf<typeof customerStreams>;
 
 const animalDetails = {
@@ -109,20 +98,20 @@ const animalDetails = {
   species: personal("animal", boundedText(60), ERASED_TEXT),
   breed: personal("animal", label.nullable(), null),
   sex: personal("animal", boundedText(30).nullable(), null),
-  birthDate: calendarDate.nullable(),
+  birthDate: calendarDate.nullable().describe("date of birth"),
   microchip: personal("animal", boundedText(40).nullable(), null),
 };
 
 /** Events of an animal, which belongs to one clinic. Stream id: id of the animal. */
-export const animalStreams = defineCategory("animal", ({ data }) => data.animalId, limitExcept<never>(), {
+export const animalStreams = defineCategory("animal", "animalId", limitExcept<never>(), {
   AnimalRegistered: z.object({
     animalId: uuid,
     clinicId: uuid,
     customerId: uuid,
     ...animalDetails,
-    weightKg: z.number().positive().nullable(),
+    weightKg: z.number().positive().nullable().describe("weight in kilograms"),
   }),
   AnimalDetailsChanged: z.object({ animalId: uuid, ...animalDetails }),
-  AnimalWeighed: z.object({ animalId: uuid, weightKg: z.number().positive() }),
+  AnimalWeighed: z.object({ animalId: uuid, weightKg: z.number().positive().describe("weight in kilograms") }),
 });
 export type AnimalEvent = EventOf<typeof animalStreams>;

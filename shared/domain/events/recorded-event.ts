@@ -2,7 +2,6 @@ import type { EncryptedPersonalData } from "../personal-data/encrypted.ts";
 import type { CatalogEvent } from "./catalog.ts";
 import type { EventMetadata } from "./metadata.ts";
 
-/** An event of the catalog, as recorded in the log. */
 export type RecordedEvent<Event extends CatalogEvent = CatalogEvent> = Event & {
   id: string;
   stream: string;

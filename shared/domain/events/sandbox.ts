@@ -43,7 +43,7 @@ const fixtureEvent = z
  * Events of a sandbox: a clinic in which one application can be tested. A reset is one event with all fixture data. A
  * reset is therefore atomic, both in the event log and in the read models. Stream id: id of the application.
  */
-export const sandboxStreams = defineCategory("sandbox", ({ data }) => data.applicationId, completeEvents, {
+export const sandboxStreams = defineCategory("sandbox", "applicationId", completeEvents, {
   SandboxReset: z
     .object({
       applicationId: uuid,

@@ -17,7 +17,6 @@ for (const category of categories as readonly Category[]) {
 
 /** An event as stored in the log, before validation. */
 export interface StoredEvent {
-  /** Name of the event's stream. */
   streamId: string;
   type: string;
   data: unknown;

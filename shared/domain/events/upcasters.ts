@@ -10,7 +10,6 @@ type Upcaster = (data: Readonly<Record<string, unknown>>) => Record<string, unkn
  */
 export const upcasters = new Map<CatalogEventType, readonly Upcaster[]>([]);
 
-/** Returns the current schema version of an event type. */
 export function getCurrentVersion(type: string): number {
   return 1 + findUpcasters(type).length;
 }

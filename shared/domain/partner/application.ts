@@ -1,9 +1,9 @@
-import type { Aggregate, Decision } from "../aggregate.ts";
+import { type Aggregate, createRecorder, type Decision, defineAggregate } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import type { DataOf } from "../events/category.ts";
 import type { Environment } from "../events/fields.ts";
 import { type PartnerApplicationEvent, partnerApplicationStreams, type Scope } from "../events/partner.ts";
-import { requireExisting } from "../preconditions.ts";
+import { refuseExisting, requireExisting } from "../preconditions.ts";
 
 export interface Credential {
   id: string;
@@ -11,7 +11,6 @@ export interface Credential {
   secretHash: string;
 }
 
-/** State of a partner application. */
 export interface Application {
   id: string;
   environment: Environment;
@@ -19,62 +18,53 @@ export interface Application {
   scopes: Scope[];
   /** Active credentials, oldest first. */
   credentials: Credential[];
-  /** Ids of revoked credentials. */
   revokedCredentialIds: string[];
   /** Origins that the operator has approved as webhook destinations. */
   webhookOrigins: string[];
   revoked: boolean;
 }
 
-export const applicationAggregate: Aggregate<typeof partnerApplicationStreams, Application> = {
-  category: partnerApplicationStreams,
-  evolve(state, event) {
-    if (event.type === "ApplicationRegistered") {
-      const { applicationId: id, environment, name, scopes } = event.data;
+export const applicationAggregate: Aggregate<typeof partnerApplicationStreams, Application> = defineAggregate(
+  partnerApplicationStreams,
+  {
+    ApplicationRegistered({ applicationId: id, environment, name, scopes }) {
       const emptyLists = { credentials: [], revokedCredentialIds: [], webhookOrigins: [] };
       return { id, environment, name, scopes, ...emptyLists, revoked: false };
-    }
-    if (!state) return undefined;
-    switch (event.type) {
-      case "CredentialIssued": {
-        const { credentialId: id, secretHash } = event.data;
-        return { ...state, credentials: [...state.credentials, { id, secretHash }] };
-      }
-      case "CredentialRevoked": {
-        const { credentialId } = event.data;
-        const credentials = state.credentials.filter(({ id }) => id !== credentialId);
-        const revokedCredentialIds = [...state.revokedCredentialIds, credentialId];
-        return { ...state, credentials, revokedCredentialIds };
-      }
-      case "WebhookOriginApproved":
-        return { ...state, webhookOrigins: [...state.webhookOrigins, event.data.origin] };
-      case "WebhookOriginWithdrawn": {
-        const { origin } = event.data;
-        return { ...state, webhookOrigins: state.webhookOrigins.filter((approvedOrigin) => approvedOrigin !== origin) };
-      }
-      case "ApplicationRevoked":
-        return { ...state, revoked: true };
-    }
+    },
   },
-};
+  {
+    CredentialIssued: ({ credentialId: id, secretHash }, { credentials }) => ({
+      credentials: [...credentials, { id, secretHash }],
+    }),
+    CredentialRevoked: ({ credentialId }, { credentials, revokedCredentialIds }) => ({
+      credentials: credentials.filter(({ id }) => id !== credentialId),
+      revokedCredentialIds: [...revokedCredentialIds, credentialId],
+    }),
+    WebhookOriginApproved: ({ origin }, { webhookOrigins }) => ({ webhookOrigins: [...webhookOrigins, origin] }),
+    WebhookOriginWithdrawn: ({ origin }, { webhookOrigins }) => ({
+      webhookOrigins: webhookOrigins.filter((approvedOrigin) => approvedOrigin !== origin),
+    }),
+    ApplicationRevoked: () => ({ revoked: true }),
+  },
+);
 
 type ApplicationDecision = Decision<Application, PartnerApplicationEvent>;
 
 /** Maximum number of active credentials of an application. Two credentials allow a rotation without downtime. */
 const MAX_ACTIVE_CREDENTIALS = 2;
 
-export function decideRegisterApplication(
+export function registerApplication(
   data: DataOf<PartnerApplicationEvent, "ApplicationRegistered">,
 ): ApplicationDecision {
   return (state) => {
-    if (state) throw new DomainError("application_exists", "the id already belongs to another application");
+    refuseExisting(state, "application");
     const { applicationId, environment, name } = data;
     const scopes = [...new Set(data.scopes)];
     return [{ type: "ApplicationRegistered", data: { applicationId, environment, name, scopes } }];
   };
 }
 
-export function decideIssueCredential(
+export function issueCredential(
   data: Omit<DataOf<PartnerApplicationEvent, "CredentialIssued">, "applicationId">,
 ): ApplicationDecision {
   return (state) => {
@@ -86,47 +76,37 @@ export function decideIssueCredential(
   };
 }
 
-export function decideRevokeCredential(credentialId: string): ApplicationDecision {
+const requireExistingApplication = (state: Application | undefined) => requireExisting(state, "application");
+
+const recordIf = createRecorder(applicationAggregate, requireExistingApplication);
+
+export const revokeCredential = recordIf("CredentialRevoked", (application, { credentialId }) => {
+  if (application.revokedCredentialIds.includes(credentialId)) return false;
+  if (application.credentials.some(({ id }) => id === credentialId)) return true;
+  throw new DomainError("credential_not_found", "the application has no such credential");
+});
+
+type OriginReference = { applicationId: string; origin: string };
+
+/** Approves an origin as a webhook destination. Path and query of a URL are ignored. */
+export function approveWebhookOrigin({ applicationId, origin: url }: OriginReference): ApplicationDecision {
   return (state) => {
-    const { id: applicationId, credentials, revokedCredentialIds } = requireExisting(state, "application");
-    if (revokedCredentialIds.includes(credentialId)) return [];
-    if (!credentials.some(({ id }) => id === credentialId)) {
-      throw new DomainError("credential_not_found", "the application has no such credential");
-    }
-    return [{ type: "CredentialRevoked", data: { applicationId, credentialId } }];
+    const { webhookOrigins } = requireActiveApplication(state);
+    const origin = parseOrigin(url);
+    return webhookOrigins.includes(origin) ? [] : [{ type: "WebhookOriginApproved", data: { applicationId, origin } }];
   };
 }
 
-/**
- * Approves an origin as a webhook destination.
- *
- * @param url any URL of the origin; path and query are ignored
- */
-export function decideApproveWebhookOrigin(url: string): ApplicationDecision {
+export function withdrawWebhookOrigin({ applicationId, origin: url }: OriginReference): ApplicationDecision {
   return (state) => {
-    const { id: applicationId, webhookOrigins } = requireActiveApplication(state);
+    const { webhookOrigins } = requireExistingApplication(state);
     const origin = parseOrigin(url);
-    if (webhookOrigins.includes(origin)) return [];
-    return [{ type: "WebhookOriginApproved", data: { applicationId, origin } }];
-  };
-}
-
-export function decideWithdrawWebhookOrigin(url: string): ApplicationDecision {
-  return (state) => {
-    const { id: applicationId, webhookOrigins } = requireExisting(state, "application");
-    const origin = parseOrigin(url);
-    if (!webhookOrigins.includes(origin)) return [];
-    return [{ type: "WebhookOriginWithdrawn", data: { applicationId, origin } }];
+    return webhookOrigins.includes(origin) ? [{ type: "WebhookOriginWithdrawn", data: { applicationId, origin } }] : [];
   };
 }
 
 /** Revokes an application permanently. */
-export function decideRevokeApplication(reason: string | null): ApplicationDecision {
-  return (state) => {
-    const { id: applicationId, revoked } = requireExisting(state, "application");
-    return revoked ? [] : [{ type: "ApplicationRevoked", data: { applicationId, reason } }];
-  };
-}
+export const revokeApplication = recordIf("ApplicationRevoked", ({ revoked }) => !revoked);
 
 function parseOrigin(url: string): string {
   const parsedUrl = URL.canParse(url) ? new URL(url) : undefined;

@@ -3,13 +3,9 @@ import { DomainError, type ErrorDetail } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import {
-  type DeliveryOrdering,
   type EncryptedHeader,
-  type OperationalEventType,
   operationalEventType,
-  type SubscribedEventType,
   subscribedEventType,
-  type WebhookBodyFormat,
   type WebhookEndpointEvent,
 } from "../events/partner.ts";
 import { type Endpoint, requireNotRevoked } from "./webhook-endpoint.ts";
@@ -17,28 +13,18 @@ import { type Endpoint, requireNotRevoked } from "./webhook-endpoint.ts";
 /** Maximum number of custom headers of an endpoint. */
 export const MAX_HEADERS = 8;
 
+type EndpointSettings = Omit<DataOf<WebhookEndpointEvent, "WebhookEndpointChanged">, "endpointId">;
+
 /** Requested changes of an endpoint. Settings that are absent or undefined remain unchanged. */
-export interface EndpointChanges {
-  /** Destination, which the caller has checked. */
-  url?: string | undefined;
-  events?: SubscribedEventType[] | undefined;
-  operationalEvents?: OperationalEventType[] | undefined;
-  /** Branches whose events the endpoint receives; null for all branches of the installation. */
-  branchIds?: string[] | null | undefined;
+export type EndpointChanges = {
+  [Name in Exclude<keyof EndpointSettings, "headers">]?: EndpointSettings[Name] | undefined;
+} & {
   /**
    * Encrypted values of the headers to add or replace, by name. A null value removes the header. Null instead of an
    * object removes all headers.
    */
   headers?: Readonly<Record<string, string | null>> | null | undefined;
-  /** Maximum number of attempts per second; null for no limit. */
-  rateLimitPerSecond?: number | null | undefined;
-  ordering?: DeliveryOrdering | undefined;
-  bodyFormat?: WebhookBodyFormat | undefined;
-  /** True to add an asymmetric signature to deliveries. */
-  asymmetricSignature?: boolean | undefined;
-}
-
-type EndpointSettings = Omit<DataOf<WebhookEndpointEvent, "WebhookEndpointChanged">, "endpointId">;
+};
 
 /**
  * Changes settings of an endpoint. Settings that already have the requested value do not count as changes.
@@ -49,25 +35,20 @@ type EndpointSettings = Omit<DataOf<WebhookEndpointEvent, "WebhookEndpointChange
  * @param permittedBranchIds branches that the endpoint may be limited to
  * @throws {DomainError} `validation_failed` with details, `webhook_endpoint_revoked`
  */
-export function decideChangeEndpoint(
+export function changeEndpoint(
   changes: EndpointChanges,
   permittedBranchIds: readonly string[],
 ): Decision<Endpoint, WebhookEndpointEvent> {
   return (state) => {
     const endpoint = requireNotRevoked(state);
     const { url = endpoint.url, events, operationalEvents, branchIds } = changes;
-    const { rateLimitPerSecond, ordering, bodyFormat, asymmetricSignature } = changes;
     requireEventType(events ?? endpoint.events, operationalEvents ?? endpoint.operationalEvents);
     const requestedSettings = {
-      url,
+      ...changes,
       events: events && sortTypes(events, subscribedEventType.options),
       operationalEvents: operationalEvents && sortTypes(operationalEvents, operationalEventType.options),
       branchIds: branchIds && sortPermitted(branchIds, permittedBranchIds),
       headers: mergeHeaders(haveSameOrigin(url, endpoint.url) ? endpoint.headers : [], changes.headers),
-      rateLimitPerSecond,
-      ordering,
-      bodyFormat,
-      asymmetricSignature,
     };
     const changedSettings: EndpointSettings = Object.fromEntries(
       Object.entries(requestedSettings).filter(

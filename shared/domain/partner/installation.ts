@@ -1,61 +1,41 @@
-import type { Aggregate, Decision } from "../aggregate.ts";
+import { type Aggregate, type Decision, defineAggregate } from "../aggregate.ts";
 import { type Clinic, requireBranch } from "../clinic/clinic.ts";
 import type { Membership } from "../clinic/membership.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
+import type { DataOf } from "../events/category.ts";
 import { type AnimalAccess, type InstallationEvent, installationStreams, type Scope } from "../events/partner.ts";
 import { requireExisting } from "../preconditions.ts";
 import type { Application } from "./application.ts";
 
-/** State of an installation: an application's access to one clinic. */
-export interface Installation {
+type Grant = DataOf<InstallationEvent, "InstallationApproved">;
+
+/**
+ * State of an installation: an application's access to one clinic. Before the approval, `scopes` are the requested ones,
+ * and the application may see no animals, as without links.
+ */
+export interface Installation extends Omit<Grant, "installationId" | "approvedBy"> {
   id: string;
-  applicationId: string;
-  clinicId: string;
   status: "requested" | "approved" | "revoked";
-  /** Requested scopes before the approval, and granted scopes after the approval. */
-  scopes: Scope[];
-  /** Permitted branches; null for all branches of the clinic. */
-  branchIds: string[] | null;
-  /** Animals whose data the application may see. No animals before the approval, as without links. */
-  animalAccess: AnimalAccess;
-  rateLimitPerMinute: number;
 }
 
-/** Default rate limit, in requests per minute. */
 export const DEFAULT_RATE_LIMIT_PER_MINUTE = 120;
 
-export const installationAggregate: Aggregate<typeof installationStreams, Installation> = {
-  category: installationStreams,
-  evolve(state, event) {
-    switch (event.type) {
-      case "InstallationRequested": {
-        const { installationId: id, ...request } = event.data;
-        const defaults = {
-          branchIds: null,
-          animalAccess: "linked",
-          rateLimitPerMinute: DEFAULT_RATE_LIMIT_PER_MINUTE,
-        } as const;
-        return { id, ...request, ...defaults, status: "requested" };
-      }
-      case "InstallationApproved": {
-        const { installationId: id, approvedBy: _, ...grant } = event.data;
-        return { id, ...grant, status: "approved" };
-      }
-    }
-    if (!state) return undefined;
-    switch (event.type) {
-      case "InstallationNarrowed": {
-        const { scopes, branchIds, animalAccess } = event.data;
-        return { ...state, scopes, branchIds, animalAccess };
-      }
-      case "InstallationRateLimitAgreed":
-        return { ...state, rateLimitPerMinute: event.data.rateLimitPerMinute };
-      case "InstallationRevoked":
-        return { ...state, status: "revoked" };
-    }
+export const installationAggregate: Aggregate<typeof installationStreams, Installation> = defineAggregate(
+  installationStreams,
+  {
+    InstallationRequested: ({ installationId: id, ...request }) => ({
+      ...{ id, ...request, branchIds: null, rateLimitPerMinute: DEFAULT_RATE_LIMIT_PER_MINUTE },
+      ...{ animalAccess: "linked", status: "requested" },
+    }),
+    InstallationApproved: ({ installationId: id, approvedBy: _, ...grant }) => ({ id, ...grant, status: "approved" }),
   },
-};
+  {
+    InstallationNarrowed: ({ installationId: _, ...grant }) => grant,
+    InstallationRateLimitAgreed: ({ rateLimitPerMinute }) => ({ rateLimitPerMinute }),
+    InstallationRevoked: () => ({ status: "revoked" }),
+  },
+);
 
 type InstallationDecision = Decision<Installation, InstallationEvent>;
 
@@ -63,7 +43,7 @@ type InstallationDecision = Decision<Installation, InstallationEvent>;
  * Requests access to a clinic for an application. Clinic and application must have the same environment, and the
  * application must have the requested scopes.
  */
-export function decideRequestInstallation(
+export function requestInstallation(
   request: { installationId: string; scopes: Scope[] },
   foundApplication: Application | undefined,
   clinic: Clinic,
@@ -88,23 +68,17 @@ export function decideRequestInstallation(
   };
 }
 
-export interface Approval {
-  /** Approved scopes. Undefined approves all requested scopes. */
-  scopes?: Scope[] | undefined;
-  /** Approved branches. Undefined or null approves all branches of the clinic. */
-  branchIds?: string[] | null | undefined;
-  /** Animals whose data the application may see. The administrator always chooses. */
-  animalAccess: AnimalAccess;
-  /** Rate limit, in requests per minute. */
-  rateLimitPerMinute?: number | undefined;
-}
+/** By default, all requested scopes and all branches are approved. The administrator always chooses the animals. */
+export type Approval = Pick<Grant, "animalAccess"> & {
+  [Name in "scopes" | "branchIds" | "rateLimitPerMinute"]?: Grant[Name] | undefined;
+};
 
 /**
  * Approves the requested access to a clinic, or a part of that access.
  *
  * @param approver membership of the approving clinic administrator; null only in the sandbox, which needs no approval
  */
-export function decideApproveInstallation(
+export function approveInstallation(
   approval: Approval,
   approver: Membership | null | undefined,
   clinic: Clinic,
@@ -114,7 +88,6 @@ export function decideApproveInstallation(
     const { id: installationId, applicationId, clinicId, status, scopes: requestedScopes } = installation;
     const branchIds = approval.branchIds?.map((id) => requireBranch(clinic, id).id) ?? null;
     requireAdministrator(approver, clinic, branchIds);
-    requireAtLeastOneBranch(branchIds);
     if (status === "approved") throw new DomainError("installation_approved", "the installation is already approved");
     if (status === "revoked")
       throw new DomainError("installation_revoked", "the installation is revoked; request access again");
@@ -128,28 +101,26 @@ export function decideApproveInstallation(
 }
 
 /** Reduces the scopes, branches or animals of an installation. Omitted values remain unchanged. */
-export function decideNarrowInstallation(narrowing: {
+export function narrowInstallation(narrowing: {
   scopes?: Scope[] | undefined;
   branchIds?: string[] | undefined;
   animalAccess?: AnimalAccess | undefined;
 }): InstallationDecision {
   return (state) => {
-    const { id: installationId, ...granted } = requireApproved(state);
-    const { scopes: grantedScopes, branchIds: permittedBranchIds } = granted;
-    const scopes = requireGrantedScopes(narrowing.scopes ?? grantedScopes, grantedScopes);
-    const branchIds = narrowing.branchIds ?? permittedBranchIds;
-    const animalAccess = narrowing.animalAccess ?? granted.animalAccess;
-    requireAtLeastOneBranch(branchIds);
-    if (isWidened({ branchIds, animalAccess }, granted)) {
+    const { id: installationId, scopes, branchIds, animalAccess } = requireApproved(state);
+    const granted = { scopes, branchIds, animalAccess };
+    const grant = {
+      scopes: requireGrantedScopes(narrowing.scopes ?? scopes, scopes),
+      branchIds: narrowing.branchIds ?? branchIds,
+      animalAccess: narrowing.animalAccess ?? animalAccess,
+    };
+    if (isWidened(grant, granted)) {
       throw new DomainError(
         "installation_widened",
         "the scopes, branches and animals of an installation can be reduced but not extended",
       );
     }
-    const grant = { scopes, branchIds, animalAccess };
-    const grantBefore = { scopes: grantedScopes, branchIds: permittedBranchIds, animalAccess: granted.animalAccess };
-    if (isEqual(grant, grantBefore)) return [];
-    return [{ type: "InstallationNarrowed", data: { installationId, ...grant } }];
+    return isEqual(grant, granted) ? [] : [{ type: "InstallationNarrowed", data: { installationId, ...grant } }];
   };
 }
 
@@ -158,7 +129,7 @@ export function decideNarrowInstallation(narrowing: {
  *
  * @throws {DomainError} `validation_failed` with details if the clinic has no such branch
  */
-export function decideChangeSandboxAccess(access: Access, clinic: Clinic): InstallationDecision {
+export function changeSandboxAccess(access: Access, clinic: Clinic): InstallationDecision {
   return (state) => {
     const details = (access.branchIds ?? []).flatMap((id, index) =>
       clinic.branches.some((branch) => branch.id === id)
@@ -166,27 +137,17 @@ export function decideChangeSandboxAccess(access: Access, clinic: Clinic): Insta
         : [{ path: `branchIds.${index}`, message: "must be a branch of the clinic" }],
     );
     if (details.length > 0) throw new DomainError("validation_failed", "a branch is unknown", details);
-    const {
-      id: installationId,
-      applicationId,
-      clinicId,
-      scopes,
-      rateLimitPerMinute,
-      ...granted
-    } = requireApproved(state);
-    const { animalAccess } = access;
-    if (!isWidened(access, granted))
-      return decideNarrowInstallation({ animalAccess, branchIds: access.branchIds ?? undefined })(state);
-    const data = { installationId, applicationId, clinicId, scopes, rateLimitPerMinute, approvedBy: null, ...access };
+    const { id: installationId, status: _, ...installation } = requireApproved(state);
+    const { branchIds, animalAccess } = access;
+    if (!isWidened(access, installation))
+      return narrowInstallation({ animalAccess, branchIds: branchIds ?? undefined })(state);
+    const data = { installationId, ...installation, approvedBy: null, branchIds, animalAccess };
     return [{ type: "InstallationApproved", data }];
   };
 }
 
-interface Access {
-  /** Null for all branches. */
-  branchIds: string[] | null;
-  animalAccess: AnimalAccess;
-}
+/** Null instead of ids of branches permits all branches. */
+type Access = Pick<Installation, "branchIds" | "animalAccess">;
 
 function isWidened({ branchIds, animalAccess }: Access, granted: Access): boolean {
   const hasMoreBranches = granted.branchIds !== null && !branchIds?.every((id) => granted.branchIds?.includes(id));
@@ -198,7 +159,7 @@ function isWidened({ branchIds, animalAccess }: Access, granted: Access): boolea
  *
  * @param rateLimitPerMinute requests per minute
  */
-export function decideAgreeRateLimit(rateLimitPerMinute: number): InstallationDecision {
+export function agreeRateLimit(rateLimitPerMinute: number): InstallationDecision {
   return (state) => {
     const installation = requireApproved(state);
     if (installation.rateLimitPerMinute === rateLimitPerMinute) return [];
@@ -208,7 +169,7 @@ export function decideAgreeRateLimit(rateLimitPerMinute: number): InstallationDe
 }
 
 /** Revokes an installation. Revoking a revoked installation changes nothing. */
-export function decideRevokeInstallation(reason: string | null): InstallationDecision {
+export function revokeInstallation(reason: string | null): InstallationDecision {
   return (state) => {
     const { id: installationId, status } = requireExisting(state, "installation");
     return status === "revoked" ? [] : [{ type: "InstallationRevoked", data: { installationId, reason } }];
@@ -236,15 +197,6 @@ function requireAdministrator(
       "branches_not_granted",
       `the approver has access to some branches only; name at least one of ${ownBranchIds.join(", ")}, and no other`,
     );
-}
-
-function requireAtLeastOneBranch(branchIds: string[] | null): void {
-  if (branchIds?.length === 0) {
-    throw new DomainError(
-      "branches_missing",
-      "at least one branch is required; to remove all access, revoke the installation",
-    );
-  }
 }
 
 function requireGrantedScopes(requestedScopes: readonly Scope[], grantedScopes: readonly Scope[]): Scope[] {

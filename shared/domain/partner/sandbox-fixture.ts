@@ -1,12 +1,12 @@
-import type { Transition } from "../appointment/appointment.ts";
+import { getEnd, type Transition } from "../appointment/appointment.ts";
 import { requestDefaults } from "../events/appointment.ts";
 import { deriveSandboxClinicId, deriveSandboxEntityId } from "../events/ids.ts";
 import type { FixtureEvent } from "../events/sandbox.ts";
+import { OPENING_HOURS } from "../scheduling/free-times.ts";
+import { DAY_MS, MINUTE_MS } from "../time/local-time.ts";
 import { type Instant, toInstant } from "../time/rfc3339.ts";
 
-const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
 
 /** Returns the day (UTC) of a time in milliseconds since 1970, as YYYY-MM-DD. */
 export function toUtcDay(now: number): string {
@@ -96,7 +96,7 @@ function createRooms({ clinicId, toId, branchIds, registeredAt: at }: FixtureCon
     const resourceId = toId("resource", branchId);
     const name = `Room ${index + 1}`;
     const room = { resourceType: "room", name, capacity: 1, timezone: "Europe/London", metadata: {} };
-    const validity = { validFrom: null, validUntil: null, ruleType: "open", recurrence: null };
+    const validity = { validFrom: null, validUntil: null, ruleType: OPENING_HOURS, recurrence: null };
     return [
       { type: "ResourceAdded", data: { resourceId, clinicId, branchId, ...room }, at },
       ...[1, 2, 3, 4, 5].map((weekday): FixtureEvent => {
@@ -110,7 +110,6 @@ function createRooms({ clinicId, toId, branchIds, registeredAt: at }: FixtureCon
 
 interface PlannedAppointment {
   animalName: string;
-  /** Index of the branch in the list of branches. */
   branchIndex: 0 | 1;
   /** Days from the fixture's day to the appointment. */
   days: number;
@@ -166,8 +165,15 @@ function createAppointmentEvents(
     reason,
   };
   const requestDays = Math.min(days, 0) - 3;
+  const resourceId = toId("resource", data.branchId);
+  const times = { allocationStart: data.scheduledAt, allocationEnd: getEnd(data) };
+  const allocation = { appointmentId, assignmentId: toId("assignment", appointmentId), resourceId, ...times };
+  const requestedAt = toTime(requestDays, 8);
+  // Appointments that were cancelled or missed take no place.
+  const isBusy = !eventTypes.includes("AppointmentCancelled") && !eventTypes.includes("AppointmentMarkedNoShow");
   return [
-    { type: "AppointmentRequested", data, at: toTime(requestDays, 8) },
+    { type: "AppointmentRequested", data, at: requestedAt },
+    ...(isBusy ? [{ type: "ResourceAllocated" as const, data: allocation, at: requestedAt }] : []),
     ...eventTypes.map((type, index): FixtureEvent => {
       // The first event after the request occurs one hour later. The second occurs at the start of the appointment, and
       // the others follow at intervals of 15 minutes.

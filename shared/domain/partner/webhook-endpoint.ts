@@ -1,87 +1,71 @@
-import type { Aggregate, Decision } from "../aggregate.ts";
+import { type Aggregate, type Decision, defineAggregate } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import type { DataOf } from "../events/category.ts";
 import { type DisabledReason, type WebhookEndpointEvent, webhookEndpointStreams } from "../events/partner.ts";
 
-/** State of a webhook endpoint. */
 export interface Endpoint extends Omit<DataOf<WebhookEndpointEvent, "WebhookEndpointSummarized">, "endpointId"> {
   id: string;
 }
 
-export const endpointAggregate: Aggregate<typeof webhookEndpointStreams, Endpoint> = {
-  category: webhookEndpointStreams,
-  evolve(state, event) {
-    const occurredAt = event.metadata.occurredAt;
-    if (event.type === "WebhookEndpointRegistered") {
-      const { endpointId: id, secretId: _, encryptedSecret: __, ...registration } = event.data;
-      return {
-        id,
-        ...registration,
-        operationalEvents: [],
-        branchIds: null,
-        headers: [],
-        rateLimitPerSecond: null,
-        ordering: "none",
-        bodyFormat: "standard",
-        asymmetricSignature: false,
-        status: "active",
-        disabledReason: null,
-        enabledAt: occurredAt,
-        createdAt: occurredAt,
-        updatedAt: occurredAt,
-      };
-    }
-    if (event.type === "WebhookEndpointSummarized") {
-      const { endpointId: id, ...settings } = event.data;
-      return { id, ...settings };
-    }
-    if (!state) return undefined;
-    switch (event.type) {
-      case "WebhookSecretRotated":
-        return { ...state, updatedAt: occurredAt };
-      case "WebhookEndpointTested":
-      case "WebhookEndpointFailureReported":
-      case "WebhookSecretExpiryReported":
-        return state;
-      case "WebhookEndpointChanged": {
-        const { endpointId: _, ...changes } = event.data;
-        return { ...state, ...changes, updatedAt: occurredAt };
-      }
-      // A failed attempt can disable an endpoint just after its revocation. The endpoint stays revoked.
-      case "WebhookEndpointDisabled":
-        if (!changesDisabling(state, event.data.reason)) return state;
-        return { ...state, status: "disabled", disabledReason: event.data.reason, updatedAt: occurredAt };
-      case "WebhookEndpointEnabled":
-        if (state.status !== "disabled") return state;
-        return { ...state, status: "active", disabledReason: null, enabledAt: occurredAt, updatedAt: occurredAt };
-      case "WebhookEndpointRevoked":
-        return { ...state, status: "revoked", disabledReason: null, updatedAt: occurredAt };
-    }
+export const endpointAggregate: Aggregate<typeof webhookEndpointStreams, Endpoint> = defineAggregate(
+  webhookEndpointStreams,
+  {
+    WebhookEndpointRegistered: ({ endpointId: id, secretId: _, encryptedSecret: __, ...registration }, ___, at) => ({
+      id,
+      ...registration,
+      operationalEvents: [],
+      branchIds: null,
+      headers: [],
+      rateLimitPerSecond: null,
+      ordering: "none",
+      bodyFormat: "standard",
+      asymmetricSignature: false,
+      status: "active",
+      disabledReason: null,
+      ...{ enabledAt: at, createdAt: at, updatedAt: at },
+    }),
+    WebhookEndpointSummarized: ({ endpointId: id, ...settings }) => ({ id, ...settings }),
   },
-  summarize: ({ id: endpointId, ...state }) => ({ type: "WebhookEndpointSummarized", data: { endpointId, ...state } }),
-};
+  {
+    WebhookSecretRotated: (_, __, updatedAt) => ({ updatedAt }),
+    WebhookEndpointTested: () => ({}),
+    WebhookEndpointFailureReported: () => ({}),
+    WebhookSecretExpiryReported: () => ({}),
+    WebhookEndpointChanged: ({ endpointId: _, ...changes }, __, updatedAt) => ({ ...changes, updatedAt }),
+    // A failed attempt can disable an endpoint just after its revocation. The endpoint stays revoked.
+    WebhookEndpointDisabled: ({ reason }, endpoint, updatedAt) =>
+      changesDisabling(endpoint, reason) ? { status: "disabled", disabledReason: reason, updatedAt } : {},
+    WebhookEndpointEnabled: (_, { status }, enabledAt) =>
+      status === "disabled" ? { status: "active", disabledReason: null, enabledAt, updatedAt: enabledAt } : {},
+    WebhookEndpointRevoked: (_, __, updatedAt) => ({ status: "revoked", disabledReason: null, updatedAt }),
+  },
+  {
+    summarize: ({ id: endpointId, ...state }) => ({
+      type: "WebhookEndpointSummarized",
+      data: { endpointId, ...state },
+    }),
+  },
+);
 
 type EndpointDecision = Decision<Endpoint, WebhookEndpointEvent>;
 
 /** Application, clinic and environment that own an endpoint. The clinic is null if only the application owns it. */
 export type EndpointOwner = Pick<Endpoint, "applicationId" | "clinicId" | "environment">;
 
-export function decideRegisterEndpoint(
-  data: DataOf<WebhookEndpointEvent, "WebhookEndpointRegistered">,
-): EndpointDecision {
+export function registerEndpoint(data: DataOf<WebhookEndpointEvent, "WebhookEndpointRegistered">): EndpointDecision {
   return (state) => {
     if (state) throw new DomainError("webhook_endpoint_exists", "the id already belongs to another endpoint");
     return [{ type: "WebhookEndpointRegistered", data: { ...data, events: [...new Set(data.events)] } }];
   };
 }
 
-export function decideRotateSecret(
+export function rotateSecret(
   rotation: Omit<DataOf<WebhookEndpointEvent, "WebhookSecretRotated">, "endpointId">,
 ): EndpointDecision {
   return (state) => [{ type: "WebhookSecretRotated", data: { endpointId: requireNotRevoked(state).id, ...rotation } }];
 }
 
-export function decideDisableEndpoint(reason: DisabledReason): EndpointDecision {
+export function disableEndpoint(reason: DisabledReason): EndpointDecision {
   return (state) => {
     const endpoint = requireNotRevoked(state);
     if (!changesDisabling(endpoint, reason)) return [];
@@ -101,29 +85,23 @@ export function changesDisabling(
   return status === "active";
 }
 
-export function decideEnableEndpoint(): EndpointDecision {
-  return (state) => {
-    const { id: endpointId, status } = requireNotRevoked(state);
-    return status === "active" ? [] : [{ type: "WebhookEndpointEnabled", data: { endpointId } }];
-  };
-}
+export const enableEndpoint: EndpointDecision = (state) => {
+  const { id: endpointId, status } = requireNotRevoked(state);
+  return status === "active" ? [] : [{ type: "WebhookEndpointEnabled", data: { endpointId } }];
+};
 
 /**
  * Enables an endpoint at the request of its partner.
  *
  * @throws {DomainError} `webhook_endpoint_disabled_by_operator`; only the operator can then enable the endpoint
  */
-export function decideEnableOwnEndpoint(): EndpointDecision {
-  return (state) => {
-    if (requireNotRevoked(state).disabledReason === "operator") {
-      throw new DomainError("webhook_endpoint_disabled_by_operator", "only the operator can enable the endpoint");
-    }
-    return decideEnableEndpoint()(state);
-  };
-}
+export const enableOwnEndpoint: EndpointDecision = (state) => {
+  if (requireNotRevoked(state).disabledReason !== "operator") return enableEndpoint(state);
+  throw new DomainError("webhook_endpoint_disabled_by_operator", "only the operator can enable the endpoint");
+};
 
 /** Requests the delivery of a test event to an active endpoint. */
-export function decideTestEndpoint(testId: string): EndpointDecision {
+export function testEndpoint(testId: string): EndpointDecision {
   return (state) => {
     const { id: endpointId, applicationId } = requireActiveEndpoint(state);
     return [{ type: "WebhookEndpointTested", data: { endpointId, applicationId, testId } }];
@@ -131,12 +109,10 @@ export function decideTestEndpoint(testId: string): EndpointDecision {
 }
 
 /** Revokes an endpoint permanently. Revoking a revoked endpoint changes nothing. */
-export function decideRevokeEndpoint(): EndpointDecision {
-  return (state) => {
-    const { id: endpointId, status } = requireExistingEndpoint(state);
-    return status === "revoked" ? [] : [{ type: "WebhookEndpointRevoked", data: { endpointId } }];
-  };
-}
+export const revokeEndpoint: EndpointDecision = (state) => {
+  const { id: endpointId, status } = requireExistingEndpoint(state);
+  return status === "revoked" ? [] : [{ type: "WebhookEndpointRevoked", data: { endpointId } }];
+};
 
 /**
  * Requires that an endpoint exists and belongs to the owner. An endpoint of another owner is reported as missing.

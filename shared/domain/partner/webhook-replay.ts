@@ -1,4 +1,4 @@
-import type { Aggregate, Decision } from "../aggregate.ts";
+import { type Aggregate, type Decision, defineAggregate } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import type { DataOf } from "../events/category.ts";
 import { type ReplayOutcome, type WebhookReplayEvent, webhookReplayStreams } from "../events/partner.ts";
@@ -7,7 +7,7 @@ import { type Endpoint, requireActiveEndpoint } from "./webhook-endpoint.ts";
 
 type ReplayRequest = DataOf<WebhookReplayEvent, "WebhookReplayRequested">;
 
-/** State of a replay of several deliveries. */
+/** State of a replay of one or several deliveries. */
 export interface Replay extends Omit<ReplayRequest, "replayId"> {
   id: string;
   requestedAt: Instant;
@@ -15,14 +15,34 @@ export interface Replay extends Omit<ReplayRequest, "replayId"> {
   outcome: ReplayOutcome | null;
 }
 
-export const replayAggregate: Aggregate<typeof webhookReplayStreams, Replay> = {
-  category: webhookReplayStreams,
-  evolve(state, event) {
-    if (event.type === "WebhookReplayCompleted") return state && { ...state, outcome: event.data.outcome };
-    const { replayId: id, ...request } = event.data;
-    return { id, ...request, requestedAt: event.metadata.occurredAt, outcome: null };
+export const replayAggregate: Aggregate<typeof webhookReplayStreams, Replay> = defineAggregate(
+  webhookReplayStreams,
+  {
+    WebhookReplayRequested: ({ replayId: id, ...request }, _, requestedAt) => ({
+      ...{ id, ...request, requestedAt },
+      outcome: null,
+    }),
   },
-};
+  { WebhookReplayCompleted: ({ outcome }) => ({ outcome }) },
+);
+
+/**
+ * Requests a replay of one delivery. Changes nothing if the replay has ended.
+ *
+ * @throws {DomainError} `delivery_not_replayable` if the replay was requested before, and has not ended
+ */
+export function replayDelivery(request: ReplayRequest): Decision<Replay, WebhookReplayEvent> {
+  return (state) => {
+    if (!state) return [{ type: "WebhookReplayRequested", data: request }];
+    if (state.outcome !== null) return [];
+    throw createNotReplayableError();
+  };
+}
+
+/** Creates the error for a delivery that did not fail, was not skipped, waits for a replay, or is unknown to the caller. */
+export function createNotReplayableError(): DomainError {
+  return new DomainError("delivery_not_replayable", "only a failed or skipped delivery can be replayed");
+}
 
 /**
  * Requests a replay of several deliveries of an active endpoint. Repeating the request changes nothing, also after the
@@ -30,7 +50,7 @@ export const replayAggregate: Aggregate<typeof webhookReplayStreams, Replay> = {
  *
  * @throws {DomainError} `idempotency_conflict`, `webhook_endpoint_disabled`, `webhook_endpoint_revoked`
  */
-export function decideRequestReplay(request: ReplayRequest, endpoint: Endpoint): Decision<Replay, WebhookReplayEvent> {
+export function requestReplay(request: ReplayRequest, endpoint: Endpoint): Decision<Replay, WebhookReplayEvent> {
   return (state) => {
     if (!state) {
       requireActiveEndpoint(endpoint);

@@ -1,13 +1,16 @@
 import { z } from "zod";
 import type { PersonalDataCategory } from "./person.ts";
 
-/** Declaration of a field of an event: it contains personal data, or a reason why it does not. */
+/** States that a field of an event contains personal data, or why it does not. */
 export type Declaration =
   | {
       kind: "personal";
       category: PersonalDataCategory;
       neutralValue: string | null;
-      /** If true, the value alone says nothing about a person. It is encrypted only together with other values. */
+      /**
+       * If true, the value alone says nothing about a person. Such a value is encrypted only together with other
+       * values.
+       */
       isDerived: boolean;
     }
   | { kind: "notPersonal"; reason: string };
@@ -22,27 +25,16 @@ export const ERASED_TEXT = "(erased)";
  * Declares a field of an event as personal data. The log stores the field encrypted.
  *
  * @param neutralValue value that readers get after the data key was destroyed; must match the schema
+ * @param options.isDerived true for a field that is derived from personal data, such as a hash. An event without other
+ *   personal data stores it in plain text
  */
 export function personal<Schema extends z.ZodType<string | null>>(
   category: PersonalDataCategory,
   schema: Schema,
   neutralValue: z.output<Schema>,
+  { isDerived } = { isDerived: false },
 ): Schema {
-  return declare(schema, { kind: "personal", category, neutralValue, isDerived: false });
-}
-
-/**
- * Declares a field that is derived from personal data, such as a hash. The field is encrypted together with the
- * personal data of its event. An event without other personal data stores the field in plain text.
- *
- * @param neutralValue value that readers get after the data key was destroyed; must match the schema
- */
-export function derivedPersonal<Schema extends z.ZodType<string | null>>(
-  category: PersonalDataCategory,
-  schema: Schema,
-  neutralValue: z.output<Schema>,
-): Schema {
-  return declare(schema, { kind: "personal", category, neutralValue, isDerived: true });
+  return declare(schema, { kind: "personal", category, neutralValue, isDerived });
 }
 
 /**

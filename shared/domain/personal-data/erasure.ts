@@ -16,7 +16,7 @@ export interface ErasedData {
   finalCategories: PersonalDataCategory[];
 }
 
-/** State of a person of whom nothing is erased. */
+/** State of a person before any erasure. */
 export const NOTHING_ERASED: ErasedData = { erasedCategories: [], finalCategories: [] };
 
 /** Returns the erased categories after another erasure. */
@@ -32,13 +32,11 @@ export function addErasure(
 }
 
 /**
- * Decides an erasure. Of a final category, no new data can be recorded, so another erasure changes nothing. Of any other
- * category there may be new data, so the erasure is recorded again.
- *
- * @returns the erasure to record; undefined if it changes nothing
+ * Returns true if an erasure must be recorded. Of a final category, no new data can be recorded, so another erasure
+ * changes nothing. Of any other category there may be new data, so the erasure is recorded again.
  */
-export function decideErasure({ finalCategories }: ErasedData, erasure: Erasure): Erasure | undefined {
-  return erasure.categories.every((category) => finalCategories.includes(category)) ? undefined : erasure;
+export function isErasureNeeded({ finalCategories }: ErasedData, { categories }: Pick<Erasure, "categories">): boolean {
+  return categories.some((category) => !finalCategories.includes(category));
 }
 
 /** Returns true if a person's contact data is erased. The person can then not be changed. */

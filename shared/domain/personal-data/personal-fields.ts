@@ -8,7 +8,6 @@ import type { PersonalDataCategory } from "./person.ts";
 interface PersonalFields {
   category: PersonalDataCategory;
   fields: readonly PersonalField[];
-  /** Neutral values by name. */
   neutralValues: PersonalData;
   /** Schema of the values of all fields. Values may be missing. */
   schema: z.ZodType<PersonalData>;

@@ -8,6 +8,15 @@ export function toLocalDate(timeZone: string, epochMs: number): string {
   return new Date(toLocalMs(timeZone, epochMs)).toISOString().slice(0, 10);
 }
 
+/** Formats a time as an RFC 3339 date-time in a time zone, with seconds and its offset from UTC in whole minutes. */
+export function formatLocalTime(timeZone: string, epochMs: number): string {
+  const offsetMinutes = Math.round((toLocalMs(timeZone, epochMs) - epochMs) / MINUTE_MS);
+  const local = new Date(epochMs + offsetMinutes * MINUTE_MS).toISOString().slice(0, 19);
+  const toText = (value: number) => String(value).padStart(2, "0");
+  const [hours, minutes] = [Math.floor(Math.abs(offsetMinutes) / 60), Math.abs(offsetMinutes) % 60];
+  return `${local}${offsetMinutes < 0 ? "-" : "+"}${toText(hours)}:${toText(minutes)}`;
+}
+
 /** Adds days to a date. A negative number subtracts days. */
 export function addDays(date: string, days: number): string {
   return new Date(Date.parse(date) + days * DAY_MS).toISOString().slice(0, 10);
@@ -41,8 +50,8 @@ export function fromLocalTime(timeZone: string, date: string, time: string): num
 }
 
 /**
- * Returns the day of a date in a time zone. The day starts when the clocks first show the date, and ends when they first
- * show a later date. It has no length if the clocks skip the date.
+ * Returns the day of a date in a time zone. The day starts when the clocks first show the date, and ends when they
+ * first show a later date. The day has no length if the clocks skip the date.
  *
  * @returns `from` inclusive, `to` exclusive; undefined if no {@link Instant} is outside this bound
  */
@@ -75,6 +84,43 @@ export function findDay(timeZone: string, epochMs: number): LocalDay {
 
 function toLocalDay(timeZone: string, dateMs: number): LocalDay {
   return { dateMs, fromMs: findFirst(timeZone, dateMs), toMs: findFirst(timeZone, dateMs + DAY_MS) };
+}
+
+/** Part of a time range during which the clocks of a time zone have one offset. All values are in milliseconds. */
+export interface OffsetSpan {
+  /** Inclusive. */
+  fromMs: number;
+  /** Exclusive. */
+  toMs: number;
+  /** Difference between local time and UTC. */
+  offsetMs: number;
+}
+
+/**
+ * Divides a time range at the changes of a time zone's clocks.
+ *
+ * @param fromMs start of the range, inclusive, in milliseconds since 1970
+ * @param toMs end of the range, exclusive
+ */
+export function listOffsets(timeZone: string, fromMs: number, toMs: number): OffsetSpan[] {
+  const getOffset = (epochMs: number) => toLocalMs(timeZone, epochMs) - epochMs;
+  let span: OffsetSpan = { fromMs, toMs, offsetMs: getOffset(fromMs) };
+  const spans = [span];
+  for (let dayMs = fromMs; dayMs < toMs; dayMs += DAY_MS) {
+    const { offsetMs } = span;
+    let [before, after] = [dayMs, Math.min(dayMs + DAY_MS, toMs)];
+    const nextOffsetMs = getOffset(after);
+    if (nextOffsetMs === offsetMs) continue;
+    while (after - before > 1) {
+      const middle = Math.floor((before + after) / 2);
+      if (getOffset(middle) === offsetMs) before = middle;
+      else after = middle;
+    }
+    span.toMs = after;
+    span = { fromMs: after, toMs, offsetMs: nextOffsetMs };
+    spans.push(span);
+  }
+  return spans;
 }
 
 /**

@@ -1,3 +1,5 @@
+import { z } from "zod";
+
 /** Matches the areas of the IANA time zone database, except legacy areas such as `Etc` and `US`. */
 const CANONICAL_AREA_PATTERN = /^(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)\//;
 
@@ -39,3 +41,8 @@ export const timeZones: ReadonlySet<string> = new Set([
 
 /** Error message for a name that is not in `timeZones`. */
 export const TIME_ZONE_RULE = "must be an IANA time zone such as Europe/Zurich, or UTC";
+
+export const timeZone = z
+  .string()
+  .refine((name) => timeZones.has(name), TIME_ZONE_RULE)
+  .describe("IANA time zone, such as Europe/Zurich");

@@ -17,8 +17,8 @@ export function createAttemptTable({ id, attempts }, createTime) {
       h("td", {}, createTime(startedAt)),
       h("td", {}, durationMs === null ? "unknown" : `${durationMs} ms`),
       h("td", {}, [statusCode, error].filter((part) => part !== null).join(", ") || "none"),
-      h("td", {}, answer ?? ""),
+      h("td", { class: "whole" }, answer ?? ""),
     ),
   );
-  return createTable(`Attempts of ${shortenId(id)}`, titles, rows);
+  return createTable(`Attempts of ${shortenId(id)}`, titles, rows, { class: "blocks" });
 }

@@ -2,8 +2,10 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { calculateJwkThumbprint } from "jose";
 import pg from "pg";
-import { authenticate, readAuthorization } from "../../../command/audit/access/authenticate.ts";
+import { authenticate } from "../../../command/audit/http/auditor-access.ts";
 import { startAuditService } from "../../../command/audit/start.ts";
+import { AUDITOR_PREFIX } from "../../../command/operations/auditor-operations.ts";
+import { readAuthorization } from "../../../command/operations/credentials.ts";
 import type { AuditAccessEvent, AuditorEvent } from "../../../shared/domain/events/audit.ts";
 import { runClinic as clinicCli } from "../cli/terminal.ts";
 import {
@@ -160,18 +162,18 @@ describe("auditors' access", () => {
     const env = { EVENTSTORE_URL: world.env.EVENTSTORE_URL };
     const registerArgs = ["auditor", "register", "--name", "Ada", "--clinics", history.clinicId, "--json"];
     const { code, outputLines: out } = await clinicCli(registerArgs, { env });
-    const { id, credential } = JSON.parse(out.join("\n"));
+    const { auditorId: id, credential } = JSON.parse(out.join("\n"));
     expect(code).to.equal(0);
     expect((await requestMe(toBearerHeader(credential))).body.auditor.clinicIds).to.deep.equal([history.clinicId]);
     const [registeredEvent] = await world.log.read<AuditorEvent>(`auditor-${id}`);
     expect(JSON.stringify(registeredEvent?.data)).not.to.contain(credential.slice(-43));
-    expect((await clinicCli(["auditor", "revoke", "--id", id], { env })).code).to.equal(0);
+    expect((await clinicCli(["auditor", "revoke", "--auditor", id], { env })).code).to.equal(0);
     expect((await requestMe(toBearerHeader(credential))).status).to.equal(401);
     const refusedCommands: [string[], string][] = [
-      [["auditor", "register", "--name", "Ada", "--id", id], "auditor_exists"],
+      [["auditor", "register", "--name", "Ada", "--auditor", id], "auditor_exists"],
       [["auditor", "register", "--name", "Ada", "--clinics", randomUUID()], "clinic_not_found"],
       [["auditor", "register", "--name", "Ada", "--expires-at", "2020-01-01T00:00:00Z"], "expiry_passed"],
-      [["auditor", "revoke", "--id", randomUUID()], "auditor_not_found"],
+      [["auditor", "revoke", "--auditor", randomUUID()], "auditor_not_found"],
     ];
     for (const [args, problem] of refusedCommands) {
       const { code, errorLines: err } = await clinicCli(args, { env });
@@ -194,21 +196,23 @@ describe("auditors' access", () => {
           return world.log.read(stream);
         }) as typeof world.log.read,
       };
-      const code = await authenticate(countingLog, readAuthorization(`Bearer ${givenCredential}`), Date.now()).catch(
-        ({ code }) => code,
-      );
+      const code = await authenticate(
+        countingLog,
+        readAuthorization(AUDITOR_PREFIX, `Bearer ${givenCredential}`),
+        Date.now(),
+      ).catch(({ code }) => code);
       expect([code, readCount]).to.deep.equal(["invalid_token", 1]);
     }
   });
 
-  it("the audit service's database role cannot write to the database, and cannot read the bodies of webhooks", async () => {
+  it("the audit service's database role cannot write to the database, and cannot read pending webhooks", async () => {
     const client = new pg.Client(world.database.urls.audit);
     await client.connect();
     await client.query("SELECT delivery_id, status FROM webhooks.delivery");
     await client.query("SELECT * FROM webhooks.attempt");
     for (const sql of [
-      "SELECT body FROM webhooks.pending_delivery",
-      "SELECT * FROM webhooks.outbox",
+      "SELECT * FROM webhooks.pending_delivery",
+      "SELECT * FROM webhooks.failing_endpoint",
       "SELECT * FROM rate_limit.counter",
       "UPDATE webhooks.delivery SET status = 'delivered'",
       "DELETE FROM webhooks.attempt",
@@ -228,17 +232,20 @@ describe("auditors' access", () => {
     expect(body.deliveries).to.have.length(1);
     expect(body.deliveries[0]).to.deep.include({
       clinicId: history.clinicId,
-      stream: history.stream,
-      revision: 0,
+      appointmentId: history.stream.slice("appointment-".length),
+      position: "0",
       status: "failed",
     });
     expect(body.deliveries[0].attempts[0]).to.include({ number: 1, statusCode: 500, answer: "gone" });
     const { id, endpointId } = body.deliveries[0];
-    for (const stream of [`webhookDelivery-${id}`, `webhookEndpoint-${endpointId}`]) {
-      expect((await auditor.request(`/audit/v1/deliveries?stream=${stream}`)).body.deliveries).to.have.length(1);
+    for (const query of [`delivery=${id}`, `stream=webhookEndpoint-${endpointId}`]) {
+      expect((await auditor.request(`/audit/v1/deliveries?${query}`)).body.deliveries).to.have.length(1);
       const foreignAuditor = await world.registerAuditor([foreignHistory.clinicId]);
-      expect((await foreignAuditor.request(`/audit/v1/deliveries?stream=${stream}`)).body.deliveries).to.have.length(0);
+      expect((await foreignAuditor.request(`/audit/v1/deliveries?${query}`)).body.deliveries).to.have.length(0);
     }
+    const accesses = await auditor.request(`/audit/v1/accesses?stream=${history.stream}`);
+    const access = accesses.text.split("\n").find((line) => line.includes(`"delivery":"${id}"`));
+    expect(JSON.parse(access ?? "{}")).to.deep.include({ action: "deliveries", relation: "certain" });
     expect((await (await world.registerAuditor(null)).request(path)).body.deliveries).to.have.length(2);
     const service = await startAuditService({ ...world.env, DATABASE_URL: "postgres://nobody@127.0.0.1:1/clinic" });
     const response = await requestAudit(`${service.url}${path}`, toBearerHeader(auditor.credential));
@@ -259,6 +266,9 @@ describe("auditors' access", () => {
         `${name}?stream=appointment-%00`,
         "stream",
       ]),
+      ["deliveries", "query"],
+      [`deliveries?stream=${history.stream}&delivery=${randomUUID()}`, "query"],
+      ["deliveries?delivery=last", "delivery"],
       ["me?x=%00", "query"],
       [`events?clinic=x`, "clinic"],
       [`events?clinic=${history.clinicId}&type=Nothing`, "type.0"],

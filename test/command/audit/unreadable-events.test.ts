@@ -2,13 +2,10 @@ import { randomUUID } from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
-import { createAuditSigner } from "../../../command/audit/export/signing.ts";
 import { readLastEvent } from "../../../command/audit/log/read-stream.ts";
-import { writeTiles } from "../../../command/audit/tree/write-tiles.ts";
-import { type Disclosure, disclosureSchema } from "../../../command/disclosure/disclosure.ts";
+import type { Disclosure } from "../../../command/disclosure/collect-disclosure.ts";
 import { appendEvents } from "../../../shared/eventstore/append.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { readConfig } from "../../../shared/runtime/config.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 import { runClinic } from "../cli/terminal.ts";
@@ -95,8 +92,8 @@ describe("one event that this release cannot read", function () {
         ...[true, true, true],
         false,
       ]);
-    const { status, body } = await auditor.request(`/audit/v1/latest?clinic=${clinicId}`);
-    expect([status, body.events.at(-1).type]).to.deep.equal([200, "ClinicRegistered"]);
+    const { status, lines } = await auditor.request(`/audit/v1/events?clinic=${clinicId}&order=newest`);
+    expect([status, lines.at(-1).type]).to.deep.equal([200, "ClinicRegistered"]);
   });
 
   it("the events of a day are listed in the clinic's time zone, although the clinic's stream is unreadable", async () => {
@@ -148,10 +145,10 @@ describe("one event that this release cannot read", function () {
     const ids = ["--clinic", clinicId, "--customer", customerId];
     const { code, errorLines } = await runClinic(
       ["customer", "disclose", ...ids, "--output", output, "--actor", "ada"],
-      { env: { ...world.env, DATABASE_URL: world.database.urls.command } },
+      { env: { ...world.env, DATABASE_URL: world.database.urls.projection } },
     );
-    expect([code, errorLines.at(-1)]).to.deep.equal([0, "customer disclose: 100 % of the log"]);
-    const disclosure: Disclosure = disclosureSchema.parse(JSON.parse(fs.readFileSync(output, "utf8")));
+    expect([code, errorLines]).to.deep.equal([0, []]);
+    const disclosure: Disclosure = JSON.parse(fs.readFileSync(output, "utf8"));
     expect(disclosure.clinic.timezone).to.equal("Europe/Istanbul");
     expect(disclosure.customer.fullName).to.equal("Ada Yilmaz");
     expect(disclosure.animals.map(({ name }) => name)).to.deep.equal(["Pamuk"]);
@@ -161,7 +158,7 @@ describe("one event that this release cannot read", function () {
     expect(namedEvents).to.have.members([`1 of customer-${customerId}`, `1 of animal-${animalId}`, `3 of ${stream}`]);
   });
 
-  it("tree heads, proofs and hash tiles continue, also after an unreadable tree head", async () => {
+  it("tree heads and proofs continue, also after an unreadable tree head", async () => {
     const secondHead = await world.publishHead();
     await append("auditTree-heads", "TreeHeadPublished", createStoredMetadata());
     const { status, body } = await auditor.request("/audit/v1/tree-head");
@@ -172,24 +169,15 @@ describe("one event that this release cannot read", function () {
     const thirdHead = await world.publishHead();
     const [event] = await list(`events?stream=${history.stream}`);
     const unreadable = (await list(`events?animal=${history.animalId}`)).find(({ problem }) => problem !== undefined);
-    const tilesDirectory = makeTestRoot();
-    await withClient(async (client) => {
-      const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], world.env));
-      const { signal } = new AbortController();
-      await writeTiles({ client, signer, signal, directory: tilesDirectory });
-    });
-    for (const env of [world.env, { ...world.env, AUDIT_TILES_DIR: tilesDirectory }]) {
-      for (const { id, position } of [event, unreadable]) {
-        const args = ["--event", id, "--position", position, "--head", thirdHead, "--actor", "ada"];
-        const proof = await world.run(["prove-inclusion", ...args], env);
-        expect(proof.errorLines).to.deep.equal([]);
-        const proofFile = world.writeFile(proof.output);
-        expect((await world.run(["verify-proof", proofFile, "--key", world.keyFile], {})).code).to.equal(0);
-      }
-      const extension = await world.run(["prove-consistency", "--from", firstHead, "--to", thirdHead], env);
-      expect(extension.errorLines).to.deep.equal([]);
-      const verdict = await world.run(["verify-proof", world.writeFile(extension.output), "--key", world.keyFile], {});
-      expect(verdict.code).to.equal(0);
+    for (const { id } of [event, unreadable]) {
+      const proof = await world.run(["prove-inclusion", "--event", id, "--head", thirdHead, "--actor", "ada"]);
+      expect(proof.errorLines).to.deep.equal([]);
+      const proofFile = world.writeFile(proof.output);
+      expect((await world.run(["verify-proof", proofFile, "--key", world.keyFile], {})).code).to.equal(0);
     }
+    const extension = await world.run(["prove-consistency", "--from", firstHead, "--to", thirdHead]);
+    expect(extension.errorLines).to.deep.equal([]);
+    const verdict = await world.run(["verify-proof", world.writeFile(extension.output), "--key", world.keyFile], {});
+    expect(verdict.code).to.equal(0);
   });
 });

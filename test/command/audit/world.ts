@@ -5,6 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { exportJWK, generateKeyPair } from "jose";
 import pg from "pg";
+import { AuditIndex } from "../../../command/audit/index/audit-index.ts";
 import type { AuditEvent } from "../../../command/audit/log/audit-event.ts";
 import { startAuditService } from "../../../command/audit/start.ts";
 import type { CommandContext } from "../../../command/handling/handle.ts";
@@ -16,6 +17,8 @@ import {
 import { registerAuditor, revokeAuditor } from "../../../command/operations/auditor-operations.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { createPool } from "../../../shared/postgres/pool.ts";
+import { createLogger } from "../../../shared/runtime/logger.ts";
 import {
   animalRegistered,
   appointmentRequested,
@@ -36,6 +39,9 @@ export interface AuditWorld {
   url: string;
   log: EventLog;
   database: TestDatabase;
+  /** The index that the service fills, and a pool with the rights of the service. */
+  index: AuditIndex;
+  pool: pg.Pool;
   /** Settings of the audit service and of the auditors' command line. */
   env: NodeJS.ProcessEnv;
   /** Registers an auditor who may see the given clinics, or all records if `clinicIds` is null. */
@@ -97,15 +103,21 @@ export async function startAuditWorld(
   const service = await startAuditService(env);
   const client = connectEventStore(logUrl, "test");
   const log = createPlainLog(client);
+  const pool = createPool({
+    ...{ url: database.urls.audit, applicationName: "test", size: 1, statementTimeoutMs: 20_000 },
+    logger: createLogger("test", "silent"),
+  });
   return {
     url: service.url,
     log,
     database,
+    index: new AuditIndex(() => pool),
+    pool,
     env,
     registerAuditor: (clinicIds, expiresAt) => createTestAuditor(service.url, log, clinicIds, expiresAt ?? null),
     async stop() {
       await service.stop();
-      await client.dispose();
+      await Promise.all([client.dispose(), pool.end()]);
       await ownLog?.stop();
       if (!givenDatabase) await database.drop();
     },
@@ -216,9 +228,9 @@ export async function insertDeliveries(
   ]) {
     await client.query(
       `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, branch_id, application_id, environment,
-         event_id, event_type, event_stream, event_revision, status, cause_id, correlation_id, created_at, updated_at)
+         event_id, event_type, appointment_id, event_position, status, cause_id, correlation_id, created_at, updated_at)
        VALUES ($1, $2, $3, $2, $2, 'production', $2, 'appointment.created', $4, 0, 'failed', $2, $2, now(), now())`,
-      [id, randomUUID(), clinic, stream],
+      [id, randomUUID(), clinic, stream.slice("appointment-".length)],
     );
   }
   await client.query("INSERT INTO webhooks.attempt VALUES ($1, 1, now(), 42, 500, NULL, $2)", [

@@ -2,8 +2,7 @@ import { expect } from "chai";
 import { createRetry, StuckOperationError } from "../../../command/cli/retry.ts";
 import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
 
-describe("the retries of one operation of an event log", function () {
-  this.timeout(60_000);
+describe("the retries of one operation of an event log", () => {
   const failure = new LogUnavailableError("no answer");
 
   /** Runs an operation that always fails. Returns its error and the time that it took. */

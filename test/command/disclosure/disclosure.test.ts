@@ -6,19 +6,19 @@ import { pathToFileURL } from "node:url";
 import { expect } from "chai";
 import pg from "pg";
 import type { Browser } from "playwright-core";
-import { type Disclosure, disclosureSchema } from "../../../command/disclosure/disclosure.ts";
+import type { Disclosure } from "../../../command/disclosure/collect-disclosure.ts";
 import { renderDisclosure } from "../../../command/disclosure/render-disclosure.ts";
 import { createLinkCode, redeemLinkCode } from "../../../command/operations/animal-link-operations.ts";
+import { changeCustomer, registerCustomer } from "../../../command/operations/customer-operations.ts";
 import { issueTicket } from "../../../command/operations/front-desk-operations.ts";
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
-import { changeCustomer, registerCustomer } from "../../../command/operations/people-operations.ts";
 import { recordAndDestroy } from "../../../command/operations/personal-data/erase-person.ts";
 import { registerEndpoint } from "../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { findViolations } from "../../support/accessibility.ts";
 import { startChromium } from "../../support/chromium.ts";
+import { connectToLog } from "../../support/connections.ts";
 import { createTestDataKeys, PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
 import {
   createApplication,
@@ -39,8 +39,7 @@ import { createTicket } from "../operations/ticket.ts";
 const ATTACK_HTML = `<img src=x onerror="document.title='attacked'">`;
 const secretBox = createSecretBox({ current: "k", keys: { k: Buffer.alloc(32, 1).toString("base64") } });
 
-describe("customer disclose", function () {
-  this.timeout(60_000);
+describe("customer disclose", () => {
   let world: AuditWorld;
   let history: ClinicHistory;
   let foreignHistory: ClinicHistory;
@@ -62,7 +61,7 @@ describe("customer disclose", function () {
     const context = createTestOperatorContext(Date.parse("2026-05-05T08:00:00Z"));
     await changeCustomer(
       world.log,
-      { customerId, clinicId, details },
+      { customerId, clinicId, ...details },
       { ...context, actor: { type: "operator", id: "grace" } },
     );
     await registerTicket();
@@ -71,16 +70,15 @@ describe("customer disclose", function () {
     for (const query of [
       `events?customer=${customerId}`,
       `replay?stream=${history.stream}`,
-      `latest?clinic=${clinicId}`,
+      `events?clinic=${clinicId}&order=newest&limit=50`,
       `export?clinic=${clinicId}`,
       // Both events were stored later.
       `export?clinic=${clinicId}&to=2026-01-01T00:00:00Z`,
       // Neither the clinic nor a record of the customer
       `events?customer=${foreignHistory.customerId}`,
       `events?stream=clinic-${clinicId}`,
-    ]) {
+    ])
       expect((await auditor.request(`/audit/v1/${query}`)).status, query).to.equal(200);
-    }
   });
   after(async () => {
     await world?.stop();
@@ -121,9 +119,9 @@ describe("customer disclose", function () {
     const id = randomUUID();
     await client.query(
       `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, branch_id, application_id, environment,
-         event_id, event_type, event_stream, event_revision, status, cause_id, correlation_id, created_at, updated_at)
+         event_id, event_type, appointment_id, event_position, status, cause_id, correlation_id, created_at, updated_at)
        VALUES ($1, $2, $3, $1, $4, 'production', $1, 'appointment.created', $5, 0, 'delivered', $1, $1, now(), now())`,
-      [id, endpoint.id, clinicId, applicationId, stream],
+      [id, endpoint.id, clinicId, applicationId, stream.slice("appointment-".length)],
     );
     await client.query("INSERT INTO webhooks.attempt VALUES ($1, 1, now(), 42, 204, NULL, '')", [id]);
     await client.end();
@@ -132,13 +130,13 @@ describe("customer disclose", function () {
   const disclose = (output: string, ...args: string[]) => {
     const outputFile = path.join(folder, output);
     const words = ["customer", "disclose", "--customer", history.customerId, "--output", outputFile, "--actor", "ada"];
-    return runClinic([...words, ...args], { env: { ...world.env, DATABASE_URL: world.database.urls.command } });
+    return runClinic([...words, ...args], { env: { ...world.env, DATABASE_URL: world.database.urls.projection } });
   };
 
   async function readDisclosure(name: string, ...args: string[]): Promise<Disclosure> {
     const { code, errorLines } = await disclose(name, "--clinic", history.clinicId, ...args);
     expect([code, errorLines.filter((line) => line.startsWith("clinic:"))]).to.deep.equal([0, []]);
-    return disclosureSchema.parse(JSON.parse(fs.readFileSync(path.join(folder, name), "utf8")));
+    return JSON.parse(fs.readFileSync(path.join(folder, name), "utf8"));
   }
 
   it("customer disclose writes all data of the customer, and who changed it when, as JSON", async () => {
@@ -151,8 +149,19 @@ describe("customer disclose", function () {
     expect(disclosure.animals.map(({ id, name }) => [id, name])).to.deep.equal([[animalId, "Pamuk"]]);
     expect(disclosure.appointments).to.have.length(1);
     expect(disclosure.appointments[0]).to.deep.include({ id: appointmentId, status: "cancelled", notes: ATTACK_HTML });
+    const fields = [
+      "scheduledAt",
+      "durationMinutes",
+      "status",
+      "animalId",
+      "branchId",
+      "reason",
+      "notes",
+      "application",
+    ];
+    expect(disclosure.appointments[0]).to.have.all.keys("id", ...fields);
     expect(disclosure.queueTickets).to.have.length(1);
-    expect(disclosure.queueTickets[0]).to.deep.include({ number: "A7", status: "waiting", notes: "In pain" });
+    expect(disclosure.queueTickets[0]).to.deep.include({ ticketNumber: "A7", status: "waiting", notes: "In pain" });
     const changes = disclosure.changes.map(({ type, actor }) => `${type} by ${actor.type} ${actor.id}`);
     expect(changes).to.deep.equal([
       "CustomerRegistered by operator test",
@@ -185,7 +194,7 @@ describe("customer disclose", function () {
     expect(auditorAccesses.map(({ action, extent }) => [action, extent])).to.deep.equal([
       ["events", "individual"],
       ["replay", "individual"],
-      ["latest", "possible"],
+      ["events", "possible"],
       ["export", "export"],
     ]);
     const actor = { type: "auditor", id: auditor.auditorId, name: "Ada Audit", note: null };
@@ -234,7 +243,6 @@ describe("customer disclose", function () {
     before(async () => {
       browser = await startChromium();
     });
-    after(() => browser?.close());
 
     it("the printable disclosure contains no scripts, fits screen and paper, and shows stored text as text", async () => {
       const { code } = await disclose("page.html", "--clinic", history.clinicId, "--format", "html");
@@ -270,7 +278,7 @@ describe("customer disclose", function () {
 
   it("a disclosure contains encrypted data, and after an erasure only neutral values and the erasure", async () => {
     const { clinicId } = history;
-    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
+    const client = connectToLog(world.env.EVENTSTORE_URL ?? "");
     const pool = new pg.Pool({ connectionString: world.database.urls.command, max: 1 });
     try {
       const log = createEventLog(client, { dataKeys: createTestDataKeys(pool) });
@@ -297,9 +305,8 @@ describe("customer disclose", function () {
   });
 
   it("a disclosure names no application whose stream was deleted, and is complete otherwise", async () => {
-    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
+    const client = connectToLog(world.env.EVENTSTORE_URL ?? "");
     await client.tombstoneStream(`partnerApplication-${application.applicationId}`);
-    await client.dispose();
     const { deliveries, consents } = await readDisclosure("deleted-application.json");
     for (const entries of [deliveries, consents]) {
       expect(entries).to.have.length(1);
@@ -309,10 +316,9 @@ describe("customer disclose", function () {
 
   it("a disclosure names each record whose events were deleted from the log", async () => {
     const { clinicId, customerId, animalId, stream } = await createClinicWithHistory(world.log);
-    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
+    const client = connectToLog(world.env.EVENTSTORE_URL ?? "");
     await client.tombstoneStream(stream);
     await client.deleteStream(`animal-${animalId}`);
-    await client.dispose();
     const options = ["--clinic", clinicId, "--customer", customerId];
     const { animals, appointments, limits } = await readDisclosure("deleted-records.json", ...options);
     expect([animals, appointments]).to.deep.equal([[], []]);

@@ -8,9 +8,9 @@ import { AggregateCache, type LoadAggregate } from "../../../command/handling/ag
 import { openBranch } from "../../../command/operations/clinic-operations.ts";
 import { type Clinic, clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { toGrpcClient } from "../../../shared/eventstore/grpc-client.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { connectToLog } from "../../support/connections.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
 import { createClinic, createTestOperatorContext } from "../../support/partner.ts";
@@ -28,14 +28,13 @@ describe("the aggregate cache", () => {
 
   before(async () => {
     const { eventstoreUrl } = await getTestServers();
-    client = connectEventStore(eventstoreUrl, "test");
+    client = connectToLog(eventstoreUrl);
     log = createPlainLog(client);
   });
-  after(() => client.dispose());
   beforeEach(async () => {
     const { eventstoreUrl } = await getTestServers();
     proxy = await startFaultProxy(eventstoreUrl.replace(/^esdb:/, "http:"));
-    subscriber = connectEventStore(proxy.url.replace(/^http:/, "esdb:"), "test");
+    subscriber = connectToLog(proxy.url.replace(/^http:/, "esdb:"));
     const countingLog: EventLog = {
       ...log,
       read: (...args) => {
@@ -48,8 +47,6 @@ describe("the aggregate cache", () => {
   afterEach(async () => {
     proxy.disconnect();
     await cache.close();
-    await subscriber.dispose();
-    await proxy.close();
   });
 
   const createBranchCounter = (clinicId: string) => async (load: LoadAggregate) => {

@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import { appointmentAggregate } from "../../../shared/domain/appointment/appointment.ts";
-import { type AppointmentImport, decideImport, deriveOccurredAt } from "../../../shared/domain/appointment/import.ts";
+import * as imports from "../../../shared/domain/appointment/import.ts";
+import { type AppointmentImport, deriveOccurredAt } from "../../../shared/domain/appointment/import.ts";
 import { InvalidAppointmentError } from "../../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../../shared/domain/clinic/animal.ts";
 import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
@@ -59,7 +60,7 @@ const facts = {
 
 const findProblems = (input: AppointmentImport, moreFacts: Partial<typeof facts> = {}) => {
   try {
-    decideImport(input, { ...facts, ...moreFacts })(undefined);
+    imports.importAppointment(input, { ...facts, ...moreFacts })(undefined);
     return [];
   } catch (error) {
     if (!(error instanceof InvalidAppointmentError)) throw error;
@@ -75,7 +76,7 @@ describe("an imported appointment", () => {
   };
 
   it("the events of an imported appointment contain the status, the customer and the resources", () => {
-    const events = decideImport(pastImport, facts)(undefined);
+    const events = imports.importAppointment(pastImport, facts)(undefined);
     expect(events[0]).to.deep.equal(importedEvent);
     expect(events.slice(1).map(({ type, data }) => [type, "resourceId" in data && data.resourceId])).to.eql([
       ["ResourceAllocated", "room"],
@@ -98,17 +99,18 @@ describe("an imported appointment", () => {
   });
 
   it("a second import of an appointment changes nothing, and other data with the same id is refused", () => {
-    given(appointmentAggregate, importedEvent).when(decideImport(pastImport, facts)).thenEvents();
+    given(appointmentAggregate, importedEvent).when(imports.importAppointment(pastImport, facts), []);
     for (const otherHash of [{ requestHash: "other" }, { textHash: "other" }])
-      given(appointmentAggregate, importedEvent)
-        .when(decideImport({ ...pastImport, ...otherHash }, facts))
-        .thenRefused("appointment_exists");
+      given(appointmentAggregate, importedEvent).when(
+        imports.importAppointment({ ...pastImport, ...otherHash }, facts),
+        "appointment_exists",
+      );
   });
 
   it("an imported appointment in the future can be confirmed like any other appointment", () => {
     expect(findProblems(futureImport)).to.deep.equal([]);
     const state = fold(appointmentAggregate, [
-      ...decideImport({ ...futureImport, status: "requested" }, facts)(undefined),
+      ...imports.importAppointment({ ...futureImport, status: "requested" }, facts)(undefined),
       { type: "AppointmentConfirmed", data: { appointmentId } },
     ]);
     expect(state?.status).to.equal("confirmed");
@@ -189,10 +191,9 @@ describe("an imported appointment", () => {
       "requestedAt must not be in the future",
     ],
   ];
-  for (const [caseName, input, moreFacts, problem] of wrongImports) {
+  for (const [caseName, input, moreFacts, problem] of wrongImports)
     it(`an imported appointment is refused with ${caseName}`, () =>
       expect(findProblems(input, moreFacts)).to.include(problem));
-  }
 
   it("an imported appointment in the past may use a resource that has since been retired", () => {
     expect(findProblems(pastImport, { resources: [createRoom(clinicId, branchId, true)] })).to.deep.equal([]);
@@ -220,9 +221,8 @@ describe("an imported appointment", () => {
       0,
     ],
   ];
-  for (const [timeName, overrides, minutes] of statusTimes) {
+  for (const [timeName, overrides, minutes] of statusTimes)
     it(`the derived status time of an imported appointment is ${timeName}`, () => {
       expect(toInstant(deriveOccurredAt({ ...pastImport, ...overrides }, now))).to.equal(toInstantInMinutes(minutes));
     });
-  }
 });

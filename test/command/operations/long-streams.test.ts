@@ -13,7 +13,7 @@ import { revokeInstallation } from "../../../command/operations/installation-ope
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
 import { selectClinic } from "../../../command/operations/people-operations.ts";
 import { recordErasureWithoutClinic } from "../../../command/operations/personal-data/record-erasure.ts";
-import { replayDelivery, requestReplay } from "../../../command/operations/replay-operations.ts";
+import { requestReplay } from "../../../command/operations/replay-operations.ts";
 import { loadSandbox, resetSandbox } from "../../../command/operations/sandbox-operations.ts";
 import {
   changeEndpoint,
@@ -34,12 +34,11 @@ import type { Category, EventOf } from "../../../shared/domain/events/category.t
 import { deriveInstallationId, deriveSandboxClinicId } from "../../../shared/domain/events/ids.ts";
 import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
 import { installationAggregate } from "../../../shared/domain/partner/installation.ts";
-import { deliveryAggregate } from "../../../shared/domain/partner/webhook-delivery.ts";
 import { type Endpoint, endpointAggregate } from "../../../shared/domain/partner/webhook-endpoint.ts";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { EMPTY_STREAM, type EventLog } from "../../../shared/eventstore/log.ts";
+import { connectToLog } from "../../support/connections.ts";
 import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
-import { type OwnLog, startOwnLog } from "../../support/own-log.ts";
+import { startOwnLog } from "../../support/own-log.ts";
 import {
   createApplication,
   createClinic,
@@ -47,8 +46,9 @@ import {
   installApplication,
 } from "../../support/partner.ts";
 import { createPlainLog } from "../../support/plain-log.ts";
+import { useResource } from "../../support/resources.ts";
 
-const EVENT_COUNT = 20_000;
+const EVENT_COUNT = 2_000;
 
 /** Maximum number of events that one command may read. */
 const MAX_EVENTS_READ = 250;
@@ -62,8 +62,8 @@ const secretBox = createSecretBox({ current: "k", keys: { k: Buffer.alloc(32).to
 const secret = { secretId: randomUUID(), encryptedSecret: "sealed" };
 const previousExpiresAt = "2026-05-05T08:00:00.000Z";
 
-describe("commands on streams that a tenant has lengthened by 20,000 events", () => {
-  let ownLog: OwnLog;
+describe("commands on streams that a tenant has lengthened by 2,000 events", () => {
+  const ownLog = useResource(startOwnLog);
   let client: EventStoreDBClient;
   let log: EventLog;
   let eventsRead = 0;
@@ -72,8 +72,7 @@ describe("commands on streams that a tenant has lengthened by 20,000 events", ()
   const owner = { applicationId, clinicId, environment: "production" } as const;
 
   before(async () => {
-    ownLog = await startOwnLog();
-    client = connectEventStore(ownLog.eventstoreUrl, "test");
+    client = connectToLog(ownLog.eventstoreUrl);
     const readStream = client.readStream.bind(client);
     const countingRead = async function* (...args: Parameters<typeof readStream>) {
       for await (const event of readStream(...args)) {
@@ -82,10 +81,6 @@ describe("commands on streams that a tenant has lengthened by 20,000 events", ()
       }
     };
     log = createPlainLog(Object.assign(client, { readStream: countingRead }));
-  });
-  after(async () => {
-    await client.dispose();
-    await ownLog.stop();
   });
 
   const findClinic = (event: { data: object } | undefined) =>
@@ -104,7 +99,7 @@ describe("commands on streams that a tenant has lengthened by 20,000 events", ()
       });
   }
 
-  /** Appends 20,000 events with the same data to a new stream. */
+  /** Appends 2,000 events with the same data to a new stream. */
   async function fill(stream: string, event: CatalogEvent): Promise<void> {
     const metadata = toMetadata({ ...context, ...findClinic(event) });
     const newEvents = Array.from({ length: 1_000 }, () => ({ id: randomUUID(), event, metadata }));
@@ -170,7 +165,7 @@ describe("commands on streams that a tenant has lengthened by 20,000 events", ()
     expect(state).to.include({ rateLimitPerSecond: 7, ordering: "appointment", status: "active" });
     const { state: loadedState } = await expectBounded("load", loadAggregate(log, endpointAggregate, endpointId));
     expect(loadedState).to.deep.equal(state);
-    for (const revision of [0n, 99n, 100n, 12_345n]) {
+    for (const revision of [0n, 99n, 100n, 1_234n]) {
       const history = await expectBounded("earlier state", log.read<CatalogEvent>(stream, revision));
       expect(history.at(-1)?.revision).to.equal(revision);
       const foldedState = (history as Parameters<typeof endpointAggregate.evolve>[1][]).reduce<Endpoint | undefined>(
@@ -194,22 +189,7 @@ describe("commands on streams that a tenant has lengthened by 20,000 events", ()
     expect(revokedState?.headers.map(({ name }) => name)).to.deep.equal(["X-Key"]);
   });
 
-  it("a replay of a delivery that failed 10,000 times reads few events", async () => {
-    const { endpoint } = await registerEndpoint(
-      { log, secretBox },
-      { owner, url: "https://hooks.example.com/", events: ["appointment.created"] },
-      context,
-    );
-    const [deliveryId, endpointId] = [randomUUID(), endpoint.id];
-    const rounds = Array.from({ length: 25 }, () => [
-      { type: "WebhookDeliveryReplayRequested", data: { deliveryId, endpointId } } as const,
-      { type: "WebhookDeliveryFailed", data: { deliveryId, endpointId, attempts: 8 } } as const,
-    ]).flat();
-    await lengthen(deliveryAggregate, deliveryId, rounds);
-    await expectBounded("replay", replayDelivery(log, { endpointId, owner, deliveryId }, context));
-  });
-
-  it("a command about an installation that was requested, approved and revoked thousands of times reads few events", async () => {
+  it("a command about an installation that was requested, approved and revoked hundreds of times reads few events", async () => {
     const installationId = deriveInstallationId(applicationId, clinicId);
     const ids = { installationId, applicationId, clinicId };
     const access = { scopes: ["clinic:read" as const], branchIds: null, animalAccess: "all" as const };

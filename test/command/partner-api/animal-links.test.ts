@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { expect } from "chai";
 import { createLinkCode, redeemLinkCode, withdrawLink } from "../../../command/operations/animal-link-operations.ts";
+import { registerAnimal, registerCustomer } from "../../../command/operations/customer-operations.ts";
 import { narrowInstallation } from "../../../command/operations/installation-operations.ts";
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
-import { registerAnimal, registerCustomer } from "../../../command/operations/people-operations.ts";
 import { recordErasure } from "../../../command/operations/personal-data/record-erasure.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
 import { animalConsentStreams, type ConsentCoverage } from "../../../shared/domain/events/consent.ts";
@@ -100,7 +100,10 @@ describe("animal links", () => {
     (await api.command.log.read(toStreamName(animalConsentStreams, animalId))).map(({ type }) => type);
   /** Body of a refusal without its correlation id, which differs for each request. */
   const toRefusal = ({ status, body: { correlationId: _, ...body } }: PartnerResponse) => ({ status, body });
-  const INVALID_CODE = { status: 422, body: { ok: false, error: "link_code_invalid" } };
+  const INVALID_CODE = {
+    status: 422,
+    body: { ok: false, error: "link_code_invalid", docUrl: "/docs#error-link_code_invalid" },
+  };
 
   it("a redeemed code links the animal once, and the link can be read and ended", async () => {
     const installation = await install("linked");

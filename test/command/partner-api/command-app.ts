@@ -4,8 +4,10 @@ import { once } from "node:events";
 import { pino } from "pino";
 import { type CommandAppOptions, createCommandApp } from "../../../command/app.ts";
 import { createUncachedDecider } from "../../../command/handling/aggregate-cache.ts";
-import { createOutboxWaiter } from "../../../command/handling/outbox.ts";
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
+import { createFailingEndpointDisabler } from "../../../command/partner-api/disable-failing-endpoint.ts";
+import { createReplayableDeliveryFinder } from "../../../command/partner-api/find-replayable-delivery.ts";
+import { createSlotSearch } from "../../../command/partner-api/slot-search.ts";
 import { createTokenSigner } from "../../../command/partner-api/token-signer.ts";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
@@ -57,7 +59,9 @@ export async function serveCommandApp(
     checkReadiness: async () => ({}),
     limiter,
     waitForReadModels: async () => undefined,
-    awaitOutbox: createOutboxWaiter(pool, logger),
+    disableFailingEndpoint: createFailingEndpointDisabler(pool, command.log, logger),
+    findReplayableDelivery: createReplayableDeliveryFinder(pool),
+    slotSearch: createSlotSearch(pool),
     tokenSigner: await createTokenSigner([command.signingKey as never], TOKEN_ISSUER),
     tokenIssuer: TOKEN_ISSUER,
     secretBox: createSecretBox({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
@@ -105,7 +109,10 @@ export async function spawnCommand(
   child.stdout.on("data", (text) => {
     output += text;
   });
-  const url = await eventually("the service listens", () => /"url":"([^"]+)"/.exec(output)?.[1]);
+  const url = await eventually("the service listens", () => {
+    if (child.exitCode !== null) throw new Error(`the service exited with code ${child.exitCode}`);
+    return /"url":"([^"]+)"/.exec(output)?.[1];
+  });
   return {
     url,
     async stop(signal) {

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { confirmAppointment } from "../../../command/operations/appointment-operations.ts";
 import { narrowInstallation } from "../../../command/operations/installation-operations.ts";
 import { derivePartnerAppointmentId } from "../../../shared/domain/events/ids.ts";
-import { partnerAppointment } from "../../../shared/partner-api/records.ts";
+import { publicAppointment } from "../../../shared/partner-api/records.ts";
 import {
   createPartnerWorld,
   createTestOperatorContext,
@@ -56,7 +56,7 @@ describe("createPartnerAppointment", () => {
       notes: "Limps 🐾",
       revision: 0,
     });
-    partnerAppointment.parse(responseBody.appointment);
+    publicAppointment.schema.parse(responseBody.appointment);
     expect(headers.get("location")).to.match(new RegExp(`^/\\w+/v1/appointments/${deriveId(key)}$`));
     expect(headers.get("idempotent-replayed")).to.equal(null);
     expect(headers.get("cache-control")).to.equal("no-store");
@@ -159,7 +159,7 @@ describe("createPartnerAppointment", () => {
     it(`createPartnerAppointment returns 422 validation_failed for ${caseName}`, async () => {
       const { status, body: responseBody } = await createAppointment(content());
       expect(status).to.equal(422);
-      expect(responseBody).to.have.all.keys("ok", "error", "correlationId", "details");
+      expect(responseBody).to.have.all.keys("ok", "error", "correlationId", "docUrl", "details");
       expect(responseBody.error).to.equal("validation_failed");
       expect(responseBody.details.map(({ path }: { path: string }) => path)).to.have.members(paths);
     });

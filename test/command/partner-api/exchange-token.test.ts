@@ -112,6 +112,7 @@ describe("exchangeToken", () => {
       expect(body).to.deep.equal({
         ok: false,
         error: code,
+        docUrl: `/docs#error-${code}`,
         correlationId: headers.get("x-correlation-id"),
       });
       expect(headers.get("cache-control")).to.equal("no-store");

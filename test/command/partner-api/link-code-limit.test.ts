@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { createLinkCode } from "../../../command/operations/animal-link-operations.ts";
+import { registerAnimal } from "../../../command/operations/customer-operations.ts";
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
-import { registerAnimal } from "../../../command/operations/people-operations.ts";
 import { MAX_WRONG_CODES_PER_HOUR } from "../../../shared/partner-api/rate-limits.ts";
 import { type LimiterWorld, startLimiterWorld } from "../../shared/rate-limit/limiters.ts";
 import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";

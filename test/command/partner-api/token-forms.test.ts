@@ -64,7 +64,7 @@ describe("exchangeToken with a form", () => {
     const { details, ...body } = response.body;
     expect([response.status, body], response.text).to.deep.equal([
       status,
-      { ok: false, error, correlationId: response.headers.get("x-correlation-id") },
+      { ok: false, error, correlationId: response.headers.get("x-correlation-id"), docUrl: `/docs#error-${error}` },
     ]);
     expect(details?.map((detail: { path: string }) => detail.path)).to.deep.equal(path && [path]);
     expect(response.headers.get("cache-control")).to.equal("no-store");

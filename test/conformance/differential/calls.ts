@@ -172,9 +172,8 @@ export class KnownIds {
   /** Adds the ids of an append that was written. `lastRevision` is the revision of the last id. */
   add(stream: number, ids: readonly string[], lastRevision: number): void {
     const firstRevision = lastRevision - ids.length + 1;
-    for (const [index, id] of ids.entries()) {
+    for (const [index, id] of ids.entries())
       if (!this.#firstUses.has(id)) this.#firstUses.set(id, { stream, revision: firstRevision + index });
-    }
   }
 
   /**

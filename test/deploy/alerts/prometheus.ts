@@ -19,10 +19,7 @@ export interface Targets {
   probes: { target: string; module: "postgres" }[];
 }
 
-const alertSchema = z.object({
-  labels: z.record(z.string(), z.string()),
-  state: z.enum(["pending", "firing"]),
-});
+const alertSchema = z.object({ labels: z.record(z.string(), z.string()), state: z.enum(["pending", "firing"]) });
 
 /** A pending or firing alert. */
 export type Alert = z.infer<typeof alertSchema>;

@@ -121,9 +121,7 @@ export async function buildProductImage({ podman }: Engine, image: string): Prom
   const volumes = mounts.flatMap(([source, target]) => ["--volume", `${source}:${target}:ro`]);
   await podman(
     ["build", "--network", "host", ...volumes, "--file", "deploy/container/Containerfile", "--tag", image, "."],
-    {
-      cwd: PROJECT_FOLDER,
-    },
+    { cwd: PROJECT_FOLDER },
   );
 }
 

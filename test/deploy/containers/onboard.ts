@@ -18,27 +18,36 @@ const SCOPES = "clinic:read,appointments:read,appointments:write,webhooks:read,w
 const API = "/production/v1";
 
 export async function onboard({ clinic, request }: Installation, slug: string): Promise<Partner> {
-  const create = async (...args: string[]) => (JSON.parse(await clinic(...args, "--json")) as { id: string }).id;
+  const create = async (field: string, ...args: string[]): Promise<string> =>
+    JSON.parse(await clinic(...args, "--json"))[field];
   const options = ["--timezone", "Europe/Zurich", "--currency", "CHF", "--locale", "de-CH", "--city", "Zug"];
-  const clinicId = await create("clinic", "register", "--slug", slug, "--name", "Lake Vets", ...options);
-  await clinic("clinic", "subscribe", "--id", clinicId, "--plan", "professional", "--status", "active");
-  const branchId = await create("branch", "open", "--clinic", clinicId, "--name", "Zug");
+  const clinicId = await create("clinicId", "clinic", "register", "--slug", slug, "--name", "Lake Vets", ...options);
+  await clinic("clinic", "subscribe", "--clinic", clinicId, "--plan", "professional", "--status", "active");
+  const branchId = await create("branchId", "branch", "open", "--clinic", clinicId, "--name", "Zug");
   const permissions = ["--permissions", "manage_tenant,manage_schedule,view_clinical,manage_staff"];
   const owner = ["--clinic", clinicId, "--user", crypto.randomUUID(), "--role", "owner"];
-  const ownerId = await create("membership", "grant", ...owner, ...permissions);
-  await clinic("membership", "accept", "--clinic", clinicId, "--id", ownerId);
-  const customerId = await create("customer", "register", "--clinic", clinicId, "--full-name", "Ada Example");
+  const ownerId = await create("membershipId", "membership", "grant", ...owner, ...permissions);
+  await clinic("membership", "accept", "--clinic", clinicId, "--membership", ownerId);
+  const customerId = await create(
+    "customerId",
+    "customer",
+    "register",
+    "--clinic",
+    clinicId,
+    "--full-name",
+    "Ada Example",
+  );
   const animal = ["--clinic", clinicId, "--customer", customerId, "--name", "Luna", "--species", "cat"];
-  const animalId = await create("animal", "register", ...animal);
+  const animalId = await create("animalId", "animal", "register", ...animal);
   const application = ["--name", "Pet Planner", "--environment", "production", "--scopes", SCOPES];
-  const applicationId = await create("partner", "register", ...application);
+  const applicationId = await create("applicationId", "partner", "register", ...application);
   const issued = JSON.parse(await clinic("partner", "issue-credential", "--application", applicationId, "--json"));
   const installation = ["--application", applicationId, "--clinic", clinicId];
   await clinic("installation", "request", ...installation, "--scopes", SCOPES);
-  const approval = ["--membership", ownerId, "--animal-access", "all", "--rate-limit", "10000"];
+  const approval = ["--membership", ownerId, "--animal-access", "all", "--rate-limit-per-minute", "10000"];
   await clinic("installation", "approve", ...installation, ...approval);
 
-  const credentials = Buffer.from(`${issued.clientId}:${issued.clientSecret}`).toString("base64");
+  const credentials = Buffer.from(`${issued.applicationId}:${issued.clientSecret}`).toString("base64");
   const tokenResponse = await request(`${API}/oauth/token`, {
     method: "POST",
     headers: { authorization: `Basic ${credentials}`, "content-type": "application/x-www-form-urlencoded" },

@@ -47,11 +47,9 @@ class Appender {
   }
 }
 
-describe("the embedded log under SIGKILL", function () {
-  this.timeout(120_000);
-
+describe("the embedded log under SIGKILL", () => {
   it("after SIGKILL under load, the log contains every acknowledged event once and in order, and accepts retries", async () => {
-    const { dir, remove } = await createTemporaryDir();
+    const { dir } = await createTemporaryDir();
     const port = await findFreePort();
     const appenders = Array.from({ length: APPENDER_COUNT }, (_, n) => new Appender(`crash-${n}`));
     for (let round = 0; round < ROUND_COUNT; round += 1) {
@@ -69,7 +67,6 @@ describe("the embedded log under SIGKILL", function () {
       await verify(dir, appenders);
     }
     expect(countAcknowledged(appenders)).to.be.at.least(100 * ROUND_COUNT);
-    await remove();
   });
 });
 
@@ -116,11 +113,9 @@ async function verify(dir: string, appenders: readonly Appender[]): Promise<void
 
 /** Backs up a running log with the commands from the README of the embedded log. */
 
-describe("a backup of the running embedded log", function () {
-  this.timeout(120_000);
-
+describe("a backup of the running embedded log", () => {
   it("a backup of a running log opens and contains all events that were acknowledged before the backup began", async () => {
-    const { dir, remove } = await createTemporaryDir();
+    const { dir } = await createTemporaryDir();
     const store = await openStore(join(dir, "log"));
     let isWriting = true;
     let acknowledgedCount = 0;
@@ -146,6 +141,5 @@ describe("a backup of the running embedded log", function () {
     isWriting = false;
     await Promise.all(writePromises);
     await store.close();
-    await remove();
   });
 });

@@ -1,9 +1,10 @@
-import { copyFile, readFile, rename, stat, truncate, writeFile } from "node:fs/promises";
+import { copyFile, cp, readFile, rename, stat, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { collect, createEvent, getRejection } from "../../conformance/log-under-test.ts";
+import { collect, createEvent } from "../../conformance/log-under-test.ts";
+import { getRejection } from "../../support/rejection.ts";
 import { createClient, createTemporaryDir, LogProcess } from "./log-process.ts";
 import {
   appendEvents,
@@ -25,15 +26,12 @@ import {
  * error. A starting log drops only data that was never acknowledged.
  */
 
-describe("damaged files of the embedded log", function () {
-  this.timeout(120_000);
+describe("damaged files of the embedded log", () => {
   let dir: string;
-  let remove: () => Promise<void>;
 
   beforeEach(async () => {
-    ({ dir, remove } = await createTemporaryDir());
+    ({ dir } = await createTemporaryDir());
   });
-  afterEach(() => remove());
 
   it("a log with a flipped bit does not start, and the error states file, offset, position and remedy", async () => {
     await createLog(dir, 3_040);
@@ -48,12 +46,7 @@ describe("damaged files of the embedded log", function () {
 
   it("reads of a running log fail if they reach a damaged event, and an append whose decision needs the event stops the log", async () => {
     const lines: string[] = [];
-    const server = await startLogServer({
-      dir,
-      host: "127.0.0.1",
-      port: 0,
-      printLine: (line) => lines.push(line),
-    });
+    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, printLine: (line) => lines.push(line) });
     const client = createClient(server.port);
     const createNotedEvents = (stream: string) =>
       Array.from({ length: 30 }, (_, n) => jsonEvent({ type: "Noted", data: { stream, n } }));
@@ -122,6 +115,24 @@ describe("damaged files of the embedded log", function () {
     await otherTemporaryDir.remove();
   });
 
+  it("a log does not start if a write is replaced with a write to a copy of the log", async () => {
+    await createLog(dir, 25);
+    const { dir: copiedDir } = await createTemporaryDir();
+    await cp(dir, copiedDir, { recursive: true });
+    const start = (await stat(getLogPath(dir))).size;
+    let end = 0;
+    for (const logDir of [copiedDir, dir])
+      await changeAndRead(logDir, async (store) => {
+        await submit(store, createAppendRequest("changed", [logDir === dir ? "a" : "b"]));
+        end = (await stat(getLogPath(logDir))).size;
+        await submit(store, createAppendRequest("last", ["acknowledged"]));
+      });
+    const bytes = await readFile(getLogPath(dir));
+    (await readFile(getLogPath(copiedDir))).copy(bytes, start, start, end);
+    await writeFile(getLogPath(dir), bytes);
+    expect(await getStartError(dir)).to.include("The frame does not continue the previous frame");
+  });
+
   it("a log that is truncated exactly between two acknowledged writes does not start", async () => {
     let firstByteCount = 0;
     await changeAndRead(dir, async (store) => {
@@ -136,15 +147,12 @@ describe("damaged files of the embedded log", function () {
 
 /** Tests of the file with the acknowledged end: damage, and data after the end. */
 
-describe("the acknowledged end of the embedded log", function () {
-  this.timeout(120_000);
+describe("the acknowledged end of the embedded log", () => {
   let dir: string;
-  let remove: () => Promise<void>;
 
   beforeEach(async () => {
-    ({ dir, remove } = await createTemporaryDir());
+    ({ dir } = await createTemporaryDir());
   });
-  afterEach(() => remove());
 
   it("a log does not start if the acknowledged end is damaged", async () => {
     await createLog(dir, 100);

@@ -11,7 +11,8 @@ import {
   REQUEST_TIMEOUT_MS,
   toAppendError,
 } from "../../../shared/eventstore/log.ts";
-import { collect, createEvent, getRejection } from "../../conformance/log-under-test.ts";
+import { collect, createEvent } from "../../conformance/log-under-test.ts";
+import { getRejection } from "../../support/rejection.ts";
 import { mountSmallDisk, type SmallDisk } from "../../support/small-disk.ts";
 import { createTemporaryDir, LogProcess } from "./log-process.ts";
 import {
@@ -27,11 +28,9 @@ import {
 
 const MAX_FILE_KIB = 1024;
 
-describe("the embedded log on a failing disk", function () {
-  this.timeout(60_000);
-
+describe("the embedded log on a failing disk", () => {
   it("a disk failure stops the log with a one-line error, and a restarted log has all acknowledged events", async () => {
-    const { dir, remove } = await createTemporaryDir();
+    const { dir } = await createTemporaryDir();
     const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
     const client = log.createClient();
     const text = "x".repeat(20_000);
@@ -62,11 +61,10 @@ describe("the embedded log on a failing disk", function () {
     expect(events.map(({ event }) => (event!.data as { n: number }).n)).to.deep.equal(events.map((_, n) => n));
     await restartedClient.dispose();
     await restartedLog.kill();
-    await remove();
   });
 
   it("after a failed flush and a restart, a power loss loses no event that the restarted log has returned", async () => {
-    const { dir, remove } = await createTemporaryDir();
+    const { dir } = await createTemporaryDir();
     const logPath = join(dir, "events", "log");
     const diskPath = join(dir, "disk");
     const lossyDisk = pathToFileURL(join(PROJECT_FOLDER, "test/deploy/eventstore/lossy-disk.mjs")).href;
@@ -90,11 +88,10 @@ describe("the embedded log on a failing disk", function () {
     expect(ids.slice(0, 3)).to.deep.equal(writer.acknowledgedIds);
     await copyFile(diskPath, logPath);
     expect(await readIds(await LogProcess.start(dir))).to.deep.equal(ids);
-    await remove();
   });
 
   it("the log prints a disk failure even if the log cannot be closed afterwards", async () => {
-    const { dir, remove } = await createTemporaryDir();
+    const { dir } = await createTemporaryDir();
     const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
     // Makes the log fail to release its lock, as on a file system that has become read-only.
     await rm(join(dir, "lock"));
@@ -106,7 +103,6 @@ describe("the embedded log on a failing disk", function () {
     expect(code).to.equal(1);
     expect(stderr).to.match(/^The embedded log stopped: EFBIG.+\n$/);
     await client.dispose();
-    await remove();
   });
 });
 

@@ -1,4 +1,4 @@
-/** Stored formats. Records contain the bytes that the protocol sends, and checksums cover every byte. */
+/** Stored formats and the index. Records contain the bytes that the protocol sends, and checksums cover every byte. */
 import streams from "@eventstore/db-client/generated/streams_pb.js";
 import { expect } from "chai";
 import fc from "fast-check";
@@ -18,123 +18,92 @@ import {
   encodeStoredRecord,
   FRAME_HEADER_BYTES,
   readSafeInteger,
+  TOMBSTONE_REVISION,
   writeSafeInteger,
 } from "../../../deploy/local/eventstore/storage/log-format.ts";
-
-const nameArbitrary = fc.string({ unit: "binary", minLength: 1, maxLength: 12 });
-const safeIntegerArbitrary = fc.maxSafeNat();
-
-const createRecord = (revision: number | undefined, body: Uint8Array) => ({
-  ordinal: 7,
-  position: 1_234,
-  revision,
-  body: Buffer.from(body),
-});
+import { LogIndex } from "../../../deploy/local/eventstore/storage/log-index.ts";
 
 describe("the stored formats of the embedded log", () => {
-  it("sorting encoded safe integers by bytes gives the numeric order", () => {
+  it("a safe integer can be read from its encoding, and encodings sort in numeric order", () => {
     const encode = (number: number) => {
       const buffer = Buffer.alloc(8);
       writeSafeInteger(buffer, number, 0);
       return buffer;
     };
     fc.assert(
-      fc.property(safeIntegerArbitrary, safeIntegerArbitrary, (a, b) => {
+      fc.property(fc.maxSafeNat(), fc.maxSafeNat(), (a, b) => {
         expect(readSafeInteger(encode(a), 0)).to.equal(a);
         expect(Math.sign(Buffer.compare(encode(a), encode(b)))).to.equal(Math.sign(a - b));
       }),
     );
   });
 
-  it("the generated protobuf code can decode an encoded event", () => {
-    const id = fc.uuid();
+  it("the generated protobuf code can decode an encoded event, also a tombstone", () => {
+    const nameArbitrary = fc.string({ unit: "binary", minLength: 1, maxLength: 12 });
     const bytesArbitrary = fc.uint8Array({ maxLength: 300 });
     const contentTypeArbitrary = fc.constantFrom("application/json", "application/octet-stream");
+    const eventArbitrary = fc.record({
+      ...{ id: fc.uuid(), type: nameArbitrary, contentType: contentTypeArbitrary },
+      ...{ data: bytesArbitrary, metadata: bytesArbitrary },
+    });
+    const revisionArbitrary = fc.oneof(fc.maxSafeNat(), fc.constant(TOMBSTONE_REVISION));
     fc.assert(
-      fc.property(
-        id,
-        nameArbitrary,
-        nameArbitrary,
-        contentTypeArbitrary,
-        bytesArbitrary,
-        bytesArbitrary,
-        safeIntegerArbitrary,
-        safeIntegerArbitrary,
-        (id, type, stream, contentType, data, metadata, revision, position) => {
-          const createdAt = 1_700_000_000_123;
-          const event = { id, type, contentType, data, metadata };
-          const record = encodeRecord(event, { stream, revision, position, createdAt });
-          expect(readStreamName(record)).to.equal(stream);
-          expect(readEventType(record)).to.equal(type);
-          expect(readCreationTime(record)).to.equal(createdAt);
-          const response = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()!;
-          const recordedEvent = response.getEvent()!;
-          expect(response.getCommitPosition()).to.equal(String(position));
-          expect(recordedEvent.getCommitPosition()).to.equal(String(position));
-          expect(recordedEvent.getPreparePosition()).to.equal(String(position));
-          expect(recordedEvent.getStreamRevision()).to.equal(String(revision));
-          expect(recordedEvent.getId()?.getString()).to.equal(id);
-          expect(Buffer.from(recordedEvent.getStreamIdentifier()!.getStreamName_asU8()).toString()).to.equal(stream);
-          expect(recordedEvent.getData_asU8()).to.deep.equal(data);
-          expect(recordedEvent.getCustomMetadata_asU8()).to.deep.equal(metadata);
-          expect(recordedEvent.getMetadataMap().get("type")).to.equal(type);
-          expect(recordedEvent.getMetadataMap().get("content-type")).to.equal(contentType);
-          expect(recordedEvent.getMetadataMap().get("created")).to.equal("17000000001230000");
-        },
-      ),
+      fc.property(eventArbitrary, nameArbitrary, revisionArbitrary, fc.maxSafeNat(), (event, stream, revision, at) => {
+        const createdAt = 1_700_000_000_123;
+        const record = encodeRecord(event, { stream, revision, position: at, createdAt });
+        expect([readStreamName(record), readEventType(record)]).to.deep.equal([stream, event.type]);
+        expect(readCreationTime(record)).to.equal(createdAt);
+        const response = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()!;
+        const recordedEvent = response.getEvent()!;
+        for (const position of [response.getCommitPosition(), recordedEvent.getCommitPosition()])
+          expect(position).to.equal(String(at));
+        expect(recordedEvent.getPreparePosition()).to.equal(String(at));
+        expect(recordedEvent.getStreamRevision()).to.equal(String(revision));
+        expect(recordedEvent.getId()?.getString()).to.equal(event.id);
+        expect(Buffer.from(recordedEvent.getStreamIdentifier()!.getStreamName_asU8()).toString()).to.equal(stream);
+        expect(recordedEvent.getData_asU8()).to.deep.equal(event.data);
+        expect(recordedEvent.getCustomMetadata_asU8()).to.deep.equal(event.metadata);
+        const fields = { type: event.type, "content-type": event.contentType, created: `${createdAt}0000` };
+        expect(Object.fromEntries(recordedEvent.getMetadataMap().toArray())).to.deep.equal(fields);
+      }),
       { numRuns: 500 },
     );
   });
 
-  it("a tombstone is encoded with the largest signed 64-bit revision", () => {
-    const event = {
-      id: "",
-      type: "t",
-      contentType: "c",
-      data: new Uint8Array(0),
-      metadata: new Uint8Array(0),
-    };
-    const revision = 9_223_372_036_854_775_807n;
-    const record = encodeRecord(event, { stream: "s", revision, position: 1, createdAt: 0 });
-    const recordedEvent = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()?.getEvent();
-    expect(recordedEvent?.getStreamRevision()).to.equal("9223372036854775807");
-  });
-
-  it("decoding an encoded record returns the same record, also for a tombstone", () => {
-    fc.assert(
-      fc.property(fc.option(fc.nat(), { nil: undefined }), fc.uint8Array(), (revision, body) => {
-        const encodedRecord = encodeStoredRecord(createRecord(revision, body), 5);
-        const paddedRecord = Buffer.concat([Buffer.from("xy"), encodedRecord, Buffer.from("z")]);
-        expect(decodeStoredRecord(paddedRecord, 2, 5)).to.deep.equal(createRecord(revision, body));
-      }),
-    );
-  });
-
   it("records and headers with a flipped bit, truncated records and records of another log are not decoded", () => {
-    const encodedRecord = encodeStoredRecord(createRecord(3, Buffer.from("some content")), 5);
-    for (let bit = 0; bit < 8 * encodedRecord.length; bit += 1) {
-      const flippedBytes = Buffer.from(encodedRecord);
-      flippedBytes[bit >> 3] = (flippedBytes[bit >> 3] ?? 0) ^ (1 << (bit & 7));
-      expect(decodeStoredRecord(flippedBytes, 0, 5), `bit ${bit}`).to.equal(undefined);
-    }
-    for (let length = 0; length < encodedRecord.length; length += 1) {
-      expect(decodeStoredRecord(encodedRecord.subarray(0, length), 0, 5)).to.equal(undefined);
-    }
-    expect(decodeStoredRecord(encodedRecord, 0, 6)).to.equal(undefined);
+    const content = { ordinal: 7, position: 1_234, revision: 3, body: Buffer.from("some content") };
+    const record = encodeStoredRecord(content, 5);
     const previousState = { eventCount: 3, position: 99, checksum: 4 };
-    const frameHeader = encodeFrame([encodedRecord], previousState).bytes.subarray(0, FRAME_HEADER_BYTES);
+    const frameHeader = encodeFrame([record], previousState).bytes.subarray(0, FRAME_HEADER_BYTES);
     const logHeader = encodeLogHeader("00112233445566778899aabbccddeeff");
+    const decodeRecord = (bytes: Buffer) => decodeStoredRecord(bytes, 0, 5);
+    expect(decodeRecord(record)).to.deep.equal(content);
     expect(decodeFrameHeader(frameHeader)?.previousState).to.deep.equal(previousState);
     expect(decodeLogHeader(logHeader)?.logId).to.equal("00112233445566778899aabbccddeeff");
-    for (const [header, decode] of [
+    for (const [encoded, decode] of [
+      [record, decodeRecord],
       [frameHeader, decodeFrameHeader],
       [logHeader, decodeLogHeader],
-    ] as const) {
-      for (let bit = 0; bit < 8 * header.length; bit += 1) {
-        const flippedBytes = Buffer.from(header);
+    ] as const)
+      for (let bit = 0; bit < 8 * encoded.length; bit += 1) {
+        const flippedBytes = Buffer.from(encoded);
         flippedBytes[bit >> 3] = (flippedBytes[bit >> 3] ?? 0) ^ (1 << (bit & 7));
         expect(decode(flippedBytes), `bit ${bit}`).to.equal(undefined);
       }
-    }
+    for (let length = 0; length < record.length; length += 1)
+      expect(decodeRecord(record.subarray(0, length))).to.equal(undefined);
+    expect(decodeStoredRecord(record, 0, 6)).to.equal(undefined);
+  });
+
+  it("the index refuses an event with an unexpected ordinal, position or revision", () => {
+    const index = new LogIndex();
+    const add = (stream: string, ordinal: number, position: number, revision: number) =>
+      index.add(stream, { ordinal, position, revision, body: Buffer.alloc(0) }, 0);
+    expect([add("a", 0, 10, 0), add("a", 1, 20, 1)]).to.deep.equal([undefined, undefined]);
+    expect(add("a", 3, 40, 2)).to.match(/next event has the ordinal 3, expected 2/);
+    expect(add("a", 2, 20, 2)).to.match(/Position 20/);
+    expect(add("a", 2, 30, 3)).to.match(/next event of the stream has the revision 3, expected 2/);
+    expect(add("b", 2, 30, 1)).to.match(/next event of the stream has the revision 1, expected 0/);
+    expect(index.eventCount).to.equal(2);
   });
 });

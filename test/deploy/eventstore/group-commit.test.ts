@@ -9,7 +9,7 @@ import {
 import { GroupCommit } from "../../../deploy/local/eventstore/store/group-commit.ts";
 import type { WriteRequest, WriteResult } from "../../../deploy/local/eventstore/store/staged-group.ts";
 import { RecentEvents } from "../../../deploy/local/eventstore/store/store.ts";
-import { getRejection } from "../../conformance/log-under-test.ts";
+import { getRejection } from "../../support/rejection.ts";
 
 const NO_DEADLINE = Number.POSITIVE_INFINITY;
 const createWriteRequest = (stream: string): WriteRequest => ({
@@ -84,16 +84,9 @@ describe("group commit", () => {
 
   it("after a failed commit, a group commit rejects all further writes and reports the failure", async () => {
     const groupCommit = new GroupCommit(() => Promise.reject(new Error("no space")));
-    const [firstCommit, secondCommit] = [
-      groupCommit.submit(createWriteRequest("a"), 1, NO_DEADLINE),
-      groupCommit.submit(createWriteRequest("b"), 1, NO_DEADLINE),
-    ];
-    expect((await getRejection(firstCommit)).message).to.equal("no space");
-    expect((await getRejection(secondCommit)).message).to.equal("no space");
-    expect((await groupCommit.failurePromise).message).to.equal("no space");
-    expect((await getRejection(groupCommit.submit(createWriteRequest("c"), 1, NO_DEADLINE))).message).to.equal(
-      "no space",
-    );
+    const submit = () => getRejection(groupCommit.submit(createWriteRequest("a"), 1, NO_DEADLINE));
+    const errors = await Promise.all([submit(), submit(), groupCommit.failurePromise]);
+    for (const { message } of [...errors, await submit()]) expect(message).to.equal("no space");
     await groupCommit.close();
   });
 });

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { EventStoreDBClient } from "@eventstore/db-client";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
+import { releaseLater } from "../../support/resources.ts";
 
 process.env.no_grpc_proxy = "127.0.0.1,localhost";
 
@@ -107,7 +108,7 @@ export function createClient(port: number, urlParameters = ""): EventStoreDBClie
 /** Creates a temporary directory. `remove` deletes the directory. */
 export async function createTemporaryDir(): Promise<{ dir: string; remove: () => Promise<void> }> {
   const dir = await mkdtemp(join(tmpdir(), "embedded-log-"));
-  return { dir, remove: () => rm(dir, { recursive: true, force: true }) };
+  return { dir, remove: releaseLater(() => rm(dir, { recursive: true, force: true })) };
 }
 
 /** Returns a port that is currently free. */

@@ -1,4 +1,5 @@
 /** Requests that the client package never sends, and features that the embedded log does not support. */
+
 import { randomUUID } from "node:crypto";
 import {
   EventStoreDBClient,
@@ -14,9 +15,10 @@ import { expect } from "chai";
 import empty from "google-protobuf/google/protobuf/empty_pb.js";
 import timestamps from "google-protobuf/google/protobuf/timestamp_pb.js";
 import { type LogServer, startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { collect, createEvent, createStreamName, getRejection } from "../../conformance/log-under-test.ts";
+import { collect, createEvent, createStreamName } from "../../conformance/log-under-test.ts";
 import { RecordedSubscription } from "../../conformance/recorded-subscription.ts";
 import { eventually } from "../../support/eventually.ts";
+import { getRejection } from "../../support/rejection.ts";
 import { createTemporaryDir } from "./log-process.ts";
 import {
   createProposedMessage,
@@ -33,8 +35,7 @@ import {
 /** Value of google.rpc.Code.INVALID_ARGUMENT in responses of BatchAppend. */
 const CODE_INVALID_ARGUMENT = 3;
 
-describe("the embedded log's protocol", function () {
-  this.timeout(30_000);
+describe("the embedded log's protocol", () => {
   let server: LogServer;
   let client: EventStoreDBClient;
   let rawClient: StreamsClient;
@@ -72,7 +73,7 @@ describe("the embedded log's protocol", function () {
       ["a name that is too long", "x".repeat(5000)],
       ["the name of all streams", "$all"],
     ];
-    for (const [caseName, name] of invalidNames) {
+    for (const [caseName, name] of invalidNames)
       it(`${caseName} is refused as the stream name of an append, read or deletion, and later calls work`, async () => {
         const validRequest = createBatchRequest(createStreamName());
         const { appendResponses, error } = await sendBatchAppend(rawClient, [createBatchRequest(name), validRequest]);
@@ -93,7 +94,6 @@ describe("the embedded log's protocol", function () {
           expect((deletionError as Error & { code: number }).code).to.equal(status.INVALID_ARGUMENT);
         }
       });
-    }
 
     it("the error for a stream name with a NUL character mentions the character", async () => {
       const error = await getRejection(client.appendToStream("a\0b", createEvent(0)));

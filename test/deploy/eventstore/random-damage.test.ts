@@ -88,12 +88,11 @@ async function openAndRead(dir: string): Promise<LogContent> {
 describe("random damage of the embedded log's files", function () {
   this.timeout(300_000);
   let dir: string;
-  let remove: () => Promise<void>;
   let acknowledgedContent: LogContent;
   let files: Map<string, Buffer>;
 
   before(async () => {
-    ({ dir, remove } = await createTemporaryDir());
+    ({ dir } = await createTemporaryDir());
     const store = await openStore(dir);
     await appendEvents(store, EVENT_COUNT);
     acknowledgedContent = await readContent(store);
@@ -101,7 +100,6 @@ describe("random damage of the embedded log's files", function () {
     files = await readFiles(dir);
     expect(acknowledgedContent.forwardEvents).to.have.length(EVENT_COUNT);
   });
-  after(() => remove());
 
   /** Chai compares more slowly, so it only describes a difference. */
   const expectAcknowledgedContent = (content: LogContent, trial: number) => {

@@ -6,15 +6,12 @@ import { RecordedSubscription } from "../../conformance/recorded-subscription.ts
 import { eventually } from "../../support/eventually.ts";
 import { createClient, createTemporaryDir, LogProcess } from "./log-process.ts";
 
-describe("starting the embedded log", function () {
-  this.timeout(60_000);
+describe("starting the embedded log", () => {
   let dir: string;
-  let remove: () => Promise<void>;
 
   beforeEach(async () => {
-    ({ dir, remove } = await createTemporaryDir());
+    ({ dir } = await createTemporaryDir());
   });
-  afterEach(() => remove());
 
   async function getStartError(args: readonly string[]): Promise<string> {
     const { code, stdout, stderr } = await new LogProcess(args).exitPromise;
@@ -86,15 +83,12 @@ describe("starting the embedded log", function () {
   });
 });
 
-describe("stopping the embedded log", function () {
-  this.timeout(60_000);
+describe("stopping the embedded log", () => {
   let dir: string;
-  let remove: () => Promise<void>;
 
   beforeEach(async () => {
-    ({ dir, remove } = await createTemporaryDir());
+    ({ dir } = await createTemporaryDir());
   });
-  afterEach(() => remove());
 
   it("SIGTERM ends subscriptions with UNAVAILABLE", async () => {
     const log = await LogProcess.start(dir);

@@ -1,4 +1,5 @@
 /** Test support: writes and reads logs without a server, and damages their files. */
+
 import { randomUUID } from "node:crypto";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -7,7 +8,7 @@ import { type ProposedEvent, readStreamName } from "../../../deploy/local/events
 import { readAllEvents, readStreamEvents } from "../../../deploy/local/eventstore/storage/log-reader.ts";
 import type { WriteRequest } from "../../../deploy/local/eventstore/store/staged-group.ts";
 import { Store, type StoreOptions } from "../../../deploy/local/eventstore/store/store.ts";
-import { getRejection } from "../../conformance/log-under-test.ts";
+import { getRejection } from "../../support/rejection.ts";
 
 const NO_DEADLINE = Number.POSITIVE_INFINITY;
 
@@ -37,9 +38,8 @@ export async function appendEvents(store: Store, eventCount: number, streamCount
     const writes = Array.from({ length: Math.min(groupSize, eventCount - doneCount) }, (_, n) =>
       submit(store, createAppendRequest(`note-${(doneCount + n * 7) % streamCount}`, [`number ${doneCount + n}`])),
     );
-    for (const { outcome } of await Promise.all(writes)) {
+    for (const { outcome } of await Promise.all(writes))
       if (outcome !== "written") throw new Error(`an append was ${outcome}`);
-    }
   }
 }
 
@@ -86,11 +86,7 @@ export async function readContent(store: Store): Promise<LogContent> {
       for (const { position, record } of page) streamEvents.push(`${position} ${record.toString("latin1")}`);
     }
   }
-  return {
-    forwardEvents: forwardEvents.map(getText),
-    backwardEvents: backwardEvents.map(getText),
-    streamEvents,
-  };
+  return { forwardEvents: forwardEvents.map(getText), backwardEvents: backwardEvents.map(getText), streamEvents };
 }
 
 interface ReadEvent {
@@ -104,9 +100,8 @@ async function readAll(store: Store, isBackwards: boolean): Promise<ReadEvent[]>
   const fromPosition = isBackwards ? Number.MAX_SAFE_INTEGER : 0;
   const events: ReadEvent[] = [];
   for await (const page of readAllEvents(store.log, { fromPosition, isInclusive: true, isBackwards })) {
-    for (const { position, record } of page) {
+    for (const { position, record } of page)
       events.push({ stream: readStreamName(record), text: `${position} ${record.toString("latin1")}` });
-    }
   }
   return events;
 }

@@ -34,10 +34,7 @@ function makeClone(entryScript: string) {
   write("entry.mjs", entryScript);
   write("npm-cli.js", FAKE_NPM);
   const args = ["deploy/local/bootstrap.mjs", "entry.mjs", "one", "two"];
-  const options = {
-    cwd: folder,
-    env: { PATH: process.env.PATH, npm_execpath: path.join(folder, "npm-cli.js") },
-  };
+  const options = { cwd: folder, env: { PATH: process.env.PATH, npm_execpath: path.join(folder, "npm-cli.js") } };
   const readNpmCalls = () =>
     fs.existsSync(`${folder}/npm-calls`) ? fs.readFileSync(`${folder}/npm-calls`, "utf8") : "";
   return {

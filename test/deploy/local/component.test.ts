@@ -4,6 +4,7 @@ import { readProcessIdentity } from "../../../deploy/local/setup/processes.mjs";
 import { getLocalPaths } from "../../../deploy/local/setup/project.ts";
 import { createComponent, type ProcessSpec } from "../../../deploy/local/supervisor/component.ts";
 import { eventually } from "../../support/eventually.ts";
+import { getRejection } from "../../support/rejection.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
 function setUp(script: string, options: Partial<ProcessSpec> & { signal?: AbortSignal } = {}) {
@@ -27,23 +28,17 @@ function setUp(script: string, options: Partial<ProcessSpec> & { signal?: AbortS
 /** Script that immediately becomes ready and keeps running. */
 const READY_SCRIPT = "require('fs').writeFileSync(process.argv[1], ''); setInterval(() => {}, 1000);";
 
-const getError = (promise: Promise<unknown>) =>
-  promise.then(
-    () => expect.fail("should fail"),
-    (error: Error) => error.message,
-  );
-
 describe("createComponent", () => {
   it("a failed first start is reported with the last lines of output, and is not retried", async () => {
     const { component, lines } = setUp("console.error('no such thing'); process.exit(7)");
-    const message = await getError(component.start());
+    const message = (await getRejection(component.start())).message;
     expect(message).to.include("sample did not start: it ended with code 7").and.include("no such thing");
     expect([component.pid, lines]).to.eql([undefined, []]);
   });
 
   it("the error names a program that does not exist", async () => {
     const { component } = setUp("", { command: "/nowhere/program" });
-    expect(await getError(component.start()))
+    expect((await getRejection(component.start())).message)
       .to.include("sample did not start")
       .and.include("/nowhere/program");
   });
@@ -83,12 +78,14 @@ describe("createComponent", () => {
   it("stopping the stack cancels a start that is in progress and prevents further starts", async () => {
     const controller = new AbortController();
     const { component } = setUp("setInterval(() => {}, 1000)", { signal: controller.signal });
-    const message = getError(component.start());
+    const message = getRejection(component.start()).then((error) => error.message);
     const pid = await eventually("a process", () => component.pid);
     controller.abort();
     expect(await message).to.include("sample did not start: it ended with SIGTERM");
     expect(readProcessIdentity(pid)).to.equal(undefined);
-    expect(await getError(component.start())).to.equal("sample was not started because the stack is stopping.");
+    expect((await getRejection(component.start())).message).to.equal(
+      "sample was not started because the stack is stopping.",
+    );
   });
 
   it("a component that was stopped or killed deliberately is not restarted", async () => {

@@ -9,16 +9,20 @@ import { buildPhases, seedDemoData } from "../../../deploy/local/demo-data/demo-
 import { runSteps, type Step } from "../../../deploy/local/demo-data/steps.ts";
 import { createWeekAppointments } from "../../../deploy/local/demo-data/week.ts";
 import type { DemoAccess } from "../../../deploy/local/stack/stack-file.ts";
+import { compareTables, type Difference } from "../../../projection/engine/compare-tables.ts";
+import { readModels } from "../../../projection/read-models/all.ts";
 import { appointmentStatuses } from "../../../shared/domain/appointment/appointment.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
 import { addDays, fromLocalTime, toLocalDate } from "../../../shared/domain/time/local-time.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { startTestLog, type TestLog } from "../../command/cli/log-copy/copied-logs.ts";
-import { adoptCopy } from "../../command/cli/log-copy/copied-read-models.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { runCopy, startTestLog, type TestLog } from "../../command/cli/log-copy/copied-logs.ts";
+import { runProjectionCommand } from "../../projection/engine-world.ts";
+import { createTestPool } from "../../support/connections.ts";
 import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
 import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
-import { makeTestRoot, type TestDatabase } from "../../support/stack.ts";
+import { getTestServers, makeTestRoot, type TestDatabase } from "../../support/stack.ts";
 
 const portalOptions = {
   portalJwtSecret: "a secret of the portal that is long enough",
@@ -47,10 +51,6 @@ describe("demo data", function () {
     }).catch((error: Error) => error);
     interruption = { message: String(seedError), eventCount: (await readEvents()).length };
     firstAccess = await seed(undefined, now + 5 * HOUR_MS);
-  });
-  after(async () => {
-    await source.stop();
-    await database.drop();
   });
 
   const getCredentialsPath = () => path.join(root, "demo-credentials.json");
@@ -153,13 +153,37 @@ describe("demo data", function () {
     const events = await readEvents();
     expect(filterByType(events, "CredentialRevoked")).to.have.length(2);
     expect(filterByType(events, "CredentialIssued")).to.have.length(4);
-    for (const [index, { clientSecret }] of secondAccess.applications.entries()) {
+    for (const [index, { clientSecret }] of secondAccess.applications.entries())
       expect(clientSecret).not.to.equal(firstAccess.applications[index]?.clientSecret);
-    }
   });
 
   it("a database that adopts a copy of the demo data has the same rows as before, except for log positions", async () => {
-    const { rowCount, differences } = await adoptCopy(source, database);
+    const { natsUrl } = await getTestServers();
+    const target = await startTestLog();
+    const databaseUrl = database.urls.projection;
+    const pool = createTestPool(databaseUrl);
+    const run = ({ url: eventstoreUrl }: TestLog, ...args: string[]) =>
+      runProjectionCommand({ eventstoreUrl, databaseUrl, natsUrl }, "rebuild", ...args);
+    expect((await run(source)).code).to.equal(0);
+    await pool.query("CREATE SCHEMA source");
+    for (const { table } of readModels)
+      await pool.query(`CREATE TABLE source.${table} AS TABLE ${READ_MODEL_SCHEMA}.${table}`);
+    // A real server writes system events of its own, so the positions of the copied events differ.
+    await target.client.setStreamMetadata("$server", { anything: 1 });
+    const copyResult = await runCopy(source, target);
+    expect(copyResult.code, copyResult.errorLines.join("\n")).to.equal(0);
+    const { code, stderr } = await run(target, "--adopt-log");
+    expect(code, stderr).to.equal(0);
+
+    const differences: Difference[] = [];
+    let rowCount = 0;
+    const connection = await pool.connect();
+    await connection.query("BEGIN READ ONLY");
+    for (const model of readModels)
+      rowCount += await compareTables(pool, connection, model, [READ_MODEL_SCHEMA, "source"], (difference) =>
+        differences.push(difference),
+      );
+    connection.release(true);
     expect(rowCount).to.be.greaterThan(500);
     const unexpectedDifferences = differences.filter(
       ({ columns }) => columns.length === 0 || columns.some((column) => !/(^|_)position$/.test(column)),
@@ -239,12 +263,11 @@ describe("times of the demo data", () => {
     ["Australia/Sydney", "2026-10-04", "08:30", "2026-10-03T21:30:00.000Z"],
     ["America/Mexico_City", "2026-07-01", "16:30", "2026-07-01T22:30:00.000Z"],
   ] as const;
-  for (const [zone, date, time, instant] of cases) {
+  for (const [zone, date, time, instant] of cases)
     it(`the local time ${time} on ${date} in ${zone} is converted to ${instant} and back`, () => {
       expect(new Date(fromLocalTime(zone, date, time)).toISOString()).to.equal(instant);
       expect(toLocalDate(zone, Date.parse(instant))).to.equal(date);
     });
-  }
   it("addDays handles the ends of months and years", () => {
     expect(addDays("2028-02-28", 2)).to.equal("2028-03-01");
     expect(addDays("2026-01-01", -1)).to.equal("2025-12-31");

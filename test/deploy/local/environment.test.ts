@@ -50,9 +50,7 @@ describe("buildServiceEnvironments", () => {
   });
 
   it("services of the local stack get only the secrets that they need", () => {
-    const { command, queryApi, gateway } = buildEnvironments({
-      DATABASE_URL: "postgres://admin:super-password@h/d",
-    });
+    const { command, queryApi, gateway } = buildEnvironments({ DATABASE_URL: "postgres://admin:super-password@h/d" });
     expect(queryApi).to.not.have.any.keys(
       ...["TOKEN_SIGNING_KEYS", "WEBHOOK_SECRET_KEYS", "WEBHOOK_SIGNING_KEYS", "PERSONAL_DATA_KEYS", "NATS_URL"],
     );
@@ -71,11 +69,7 @@ describe("buildServiceEnvironments", () => {
   });
 
   it("every service of the local stack inherits the user's environment, except the variables of npm", () => {
-    const { command, gateway } = buildEnvironments({
-      LOG_LEVEL: "debug",
-      GATEWAY_PORT: "9000",
-      npm_config_x: "1",
-    });
+    const { command, gateway } = buildEnvironments({ LOG_LEVEL: "debug", GATEWAY_PORT: "9000", npm_config_x: "1" });
     expect([command.LOG_LEVEL, gateway.PORT, command.TOKEN_ISSUER]).to.eql(["debug", "9000", "http://127.0.0.1:9000"]);
     expect(command).to.not.have.property("npm_config_x");
   });

@@ -3,10 +3,11 @@ import http from "node:http";
 import net from "node:net";
 import { expect } from "chai";
 import fc from "fast-check";
-import { startGateway } from "../../../deploy/local/gateway/gateway-server.ts";
+import { type GatewayOptions, startGateway } from "../../../deploy/local/gateway/gateway-server.ts";
 import type { HttpServer } from "../../../shared/http/listen.ts";
+import { listenOnLoopback } from "../../support/loopback.ts";
 import { sendOneRequest } from "../../support/raw-http.ts";
-import { closeAll, getOrigin, getPort, listen, sendBytes, startGatewayTo } from "./gateway-world.ts";
+import { releaseLater } from "../../support/resources.ts";
 
 /** A request that the service received. */
 interface ReceivedRequest {
@@ -18,7 +19,7 @@ interface ReceivedRequest {
 }
 
 /** Starts a service whose response describes the request that it received. */
-async function startService(service: string, port = 0): Promise<http.Server> {
+function startService(service: string, port = 0) {
   const server = http.createServer({ maxHeaderSize: 65_536 }, (request, response) => {
     let body = "";
     request.setEncoding("utf8");
@@ -31,24 +32,47 @@ async function startService(service: string, port = 0): Promise<http.Server> {
       response.end(JSON.stringify({ service, method, url, rawHeaders, body }));
     });
   });
-  return listen(server, port);
+  return listenOnLoopback(server, port);
+}
+
+/**
+ * Starts a gateway that forwards all requests to one service. When the gateway closes, it aborts open requests
+ * immediately.
+ */
+async function startGatewayTo(service: net.Server, options: Partial<GatewayOptions> = {}): Promise<HttpServer> {
+  const url = `http://${(await listenOnLoopback(service)).host}`;
+  const upstreamUrls = { command: url, queryApi: url, audit: url };
+  const defaults = { host: "127.0.0.1", port: 0, upstreamUrls, log: () => undefined, drainTimeoutMs: 0 };
+  const gateway = await startGateway({ ...defaults, ...options });
+  return { ...gateway, close: releaseLater(gateway.close) };
+}
+
+/** Sends raw bytes and returns the complete response. */
+async function sendBytes(
+  port: number,
+  text: string | Buffer,
+): Promise<{ status: number; headers: string; body: string }> {
+  const socket = net.connect(port, "127.0.0.1");
+  socket.write(text);
+  let response = "";
+  socket.setEncoding("utf8");
+  for await (const chunk of socket) response += chunk;
+  const [headers = "", ...body] = response.split("\r\n\r\n");
+  return { status: Number(headers.split(" ")[1]), headers, body: body.join("\r\n\r\n") };
 }
 
 describe("gateway", () => {
-  let commandServer: http.Server;
-  let queryApiServer: http.Server;
-  let auditServer: http.Server;
+  let commandServer: Awaited<ReturnType<typeof startService>>;
   let gateway: HttpServer;
   let port: number;
   const lines: string[] = [];
 
   before(async () => {
-    [commandServer, queryApiServer] = [await startService("command"), await startService("queryApi")];
-    auditServer = await startService("audit");
+    commandServer = await startService("command");
     const upstreamUrls = {
-      command: getOrigin(commandServer),
-      queryApi: getOrigin(queryApiServer),
-      audit: getOrigin(auditServer),
+      command: `http://${commandServer.host}`,
+      queryApi: `http://${(await startService("queryApi")).host}`,
+      audit: `http://${(await startService("audit")).host}`,
     };
     const log = (line: string) => lines.push(line);
     gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreamUrls, log, drainTimeoutMs: 0 });
@@ -57,7 +81,6 @@ describe("gateway", () => {
 
   after(async () => {
     await gateway.close();
-    await closeAll();
   });
 
   async function send(head: string, body = ""): Promise<ReceivedRequest> {
@@ -98,12 +121,11 @@ describe("gateway", () => {
     ["GET", "/.well-known/oauth-authorization-servers/sandbox/v1", "queryApi"],
     ["GET", "/%2e%2e//command/../..%5c", "queryApi"],
     ["POST", "/..//sandbox/v1/appointments", "queryApi"],
-  ]) {
+  ])
     it(`the gateway forwards ${method} ${path} unchanged to ${service}`, async () => {
       const request = await send(`${method} ${path} HTTP/1.1`);
       expect([request.service, request.method, request.url]).to.eql([service, method, path]);
     });
-  }
 
   for (const [request, head, status, code] of [
     [
@@ -121,7 +143,7 @@ describe("gateway", () => {
     ["no HTTP syntax", "hello", 400, "malformed_request"],
     ["headers over the limit", `GET /a HTTP/1.1\r\nHost: x\r\nx: ${"x".repeat(32_768)}`, 431, "headers_too_large"],
     ["a target over the limit", `GET /${"x".repeat(32_768)} HTTP/1.1\r\nHost: x`, 431, "headers_too_large"],
-  ] as const) {
+  ] as const)
     it(`the gateway refuses a request with ${request} and returns an error body`, async () => {
       const response = await sendBytes(port, `${head}\r\nConnection: close\r\n\r\n`);
       expect(response.status).to.equal(status);
@@ -130,7 +152,6 @@ describe("gateway", () => {
       expect(response.headers).to.match(/^content-type: application\/json/im);
       expect(response.headers).to.contain(`X-Correlation-ID: ${error.correlationId}`);
     });
-  }
 
   it("the gateway answers GET and HEAD of its health checks, and other methods with 405", async () => {
     for (const path of ["/health/live", "/health/ready"]) {
@@ -192,8 +213,7 @@ describe("gateway", () => {
   });
 
   it("the gateway returns 503 while a service is down, and forwards requests after the service restarts", async () => {
-    const commandPort = getPort(commandServer);
-    commandServer.close().closeAllConnections();
+    await commandServer.close();
     const response = await fetch(`${gateway.url}/sandbox/v1/a`, { method: "POST", body: "x" });
     expect(response.status).to.equal(503);
     expect(response.headers.get("retry-after")).to.equal("1");
@@ -202,35 +222,30 @@ describe("gateway", () => {
     expect(body.correlationId).to.equal(response.headers.get("x-correlation-id"));
     expect(lines.at(-1)).to.match(/^command: POST failed: /);
     expect((await fetch(`${gateway.url}/a`)).status, "the other service").to.equal(200);
-    commandServer = await startService("command", commandPort);
+    commandServer = await startService("command", commandServer.port);
     expect((await fetch(`${gateway.url}/sandbox/v1/a`, { method: "POST" })).status).to.equal(200);
   });
 });
 
 /** Starts a service that reads the whole body and returns its length. */
-function startCountingService(): Promise<http.Server> {
-  const server = http.createServer((request, response) => {
+function createCountingService(): http.Server {
+  return http.createServer((request, response) => {
     let length = 0;
     request.on("data", (chunk: Buffer) => {
       length += chunk.length;
     });
     request.on("end", () => response.setHeader("X-Content-Type-Options", "nosniff").end(String(length)));
   });
-  return listen(server);
 }
 
 describe("the gateway and misbehaving services", () => {
-  afterEach(closeAll);
-
   it("if a service disconnects, the gateway returns 502, or aborts the response if the response has already started", async () => {
-    const disconnectingServer = await listen(
-      net.createServer((socket) => {
-        socket.once("data", (data) => {
-          if (data.toString().startsWith("PUT")) socket.destroy();
-          else socket.end("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
-        });
-      }),
-    );
+    const disconnectingServer = net.createServer((socket) => {
+      socket.once("data", (data) => {
+        if (data.toString().startsWith("PUT")) socket.destroy();
+        else socket.end("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
+      });
+    });
     const gateway = await startGatewayTo(disconnectingServer);
     expect((await fetch(`${gateway.url}/a`, { method: "PUT" })).status).to.equal(502);
     const halfResponse = await fetch(`${gateway.url}/a`);
@@ -239,12 +254,10 @@ describe("the gateway and misbehaving services", () => {
 
   it("the gateway survives status lines that it cannot forward", async () => {
     const statusLines = ["HTTP/1.1 200 O\x01K", "HTTP/1.1 099 Low", "HTTP/1.1 101 Switching Protocols"];
-    const oddServer = await listen(
-      net.createServer((socket) => {
-        socket.on("error", () => undefined);
-        socket.once("data", () => socket.end(`${statusLines.shift()}\r\nContent-Length: 0\r\n\r\n`));
-      }),
-    );
+    const oddServer = net.createServer((socket) => {
+      socket.on("error", () => undefined);
+      socket.once("data", () => socket.end(`${statusLines.shift()}\r\nContent-Length: 0\r\n\r\n`));
+    });
     const gateway = await startGatewayTo(oddServer);
     const statuses: number[] = [];
     for (let count = statusLines.length; count > 0; count -= 1) statuses.push((await fetch(`${gateway.url}/a`)).status);
@@ -253,12 +266,10 @@ describe("the gateway and misbehaving services", () => {
 
   it("the gateway streams responses: the client receives the first part before the service writes the last part", async () => {
     let finish = () => undefined as unknown;
-    const slowServer = await listen(
-      http.createServer((_, response) => {
-        response.write("first");
-        finish = () => response.end("last");
-      }),
-    );
+    const slowServer = http.createServer((_, response) => {
+      response.write("first");
+      finish = () => response.end("last");
+    });
     const gateway = await startGatewayTo(slowServer);
     const reader = (await fetch(`${gateway.url}/a`)).body!.getReader();
     expect(Buffer.from((await reader.read()).value!).toString()).to.equal("first");
@@ -268,19 +279,17 @@ describe("the gateway and misbehaving services", () => {
 
   it("the gateway forwards the response of a service that disconnects without reading the body", async () => {
     const responseBody = '{"ok":false,"error":"missing_token"}';
-    const hastyServer = await listen(
-      net.createServer((socket) => {
-        socket.once("data", () => {
-          socket.pause();
-          socket.write(
-            `HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: ${responseBody.length}\r\n\r\n${responseBody}`,
-          );
-          // The socket still has unread data, so the operating system resets the connection.
-          socket.destroySoon();
-        });
-        socket.on("error", () => undefined);
-      }),
-    );
+    const hastyServer = net.createServer((socket) => {
+      socket.once("data", () => {
+        socket.pause();
+        socket.write(
+          `HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: ${responseBody.length}\r\n\r\n${responseBody}`,
+        );
+        // The socket still has unread data, so the operating system resets the connection.
+        socket.destroySoon();
+      });
+      socket.on("error", () => undefined);
+    });
     const gateway = await startGatewayTo(hastyServer);
     const body = Buffer.alloc(65_536, "x");
     for (let count = 0; count < 20; count += 1) {
@@ -290,7 +299,7 @@ describe("the gateway and misbehaving services", () => {
   });
 
   it("the gateway stops within the time limit even if a service never responds", async () => {
-    const silentServer = await listen(net.createServer((socket) => void socket.on("error", () => undefined)));
+    const silentServer = net.createServer();
     const gateway = await startGatewayTo(silentServer, { drainTimeoutMs: 50 });
     const connectionPromise = once(silentServer, "connection");
     const outcomePromise = fetch(`${gateway.url}/a`).then(
@@ -303,14 +312,14 @@ describe("the gateway and misbehaving services", () => {
   });
 
   it("the gateway forwards a body that arrives byte by byte, and keeps the header Content-Length", async () => {
-    const gateway = await startGatewayTo(await startCountingService());
+    const gateway = await startGatewayTo(createCountingService());
     const head = "POST /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
     const response = await sendOneRequest(gateway.url, `${head}${"1\r\nx\r\n".repeat(65_536)}0\r\n\r\n`);
     expect([response.status, response.text]).to.eql([200, "65536"]);
   });
 
   it("the gateway forwards enough of a body above the limit for the service to refuse it, and the client can read the response", async () => {
-    const gateway = await startGatewayTo(await startCountingService());
+    const gateway = await startGatewayTo(createCountingService());
     const largestResponse = await fetch(`${gateway.url}/a`, { method: "POST", body: "x".repeat(65_536) });
     expect([largestResponse.status, await largestResponse.text()]).to.eql([200, "65536"]);
     for (const body of [Buffer.alloc(65_537, "x"), Buffer.alloc(2_000_000, "x")]) {

@@ -7,6 +7,7 @@ import { buildNodeCommand, PROJECT_FOLDER } from "../../../deploy/local/setup/pr
 import { prepareStackDatabase } from "../../../deploy/local/stack/stack.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createReadModelDatabase } from "../../support/read-models.ts";
+import { getRejection } from "../../support/rejection.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
 function runReset(root: string) {
@@ -14,12 +15,6 @@ function runReset(root: string) {
   const env = { PATH: process.env.PATH, LOCAL_DIR: root };
   return spawnSync(command, args, { cwd: PROJECT_FOLDER, env, encoding: "utf8" });
 }
-
-const getError = (promise: Promise<unknown>) =>
-  promise.then(
-    () => expect.fail("should fail"),
-    (error: Error) => error.message,
-  );
 
 describe("reset", () => {
   it("`npm run reset` fails with a one-line error while the stack is running, and deletes the folder of a stopped stack", async () => {
@@ -59,10 +54,10 @@ describe("openLocalRoot", () => {
     const { paths, release } = await openLocalRoot(root);
     release();
     fs.writeFileSync(paths.secrets, "{");
-    expect(await getError(openLocalRoot(root))).to.match(/secrets\.json is damaged.*npm run reset/);
+    expect((await getRejection(openLocalRoot(root))).message).to.match(/secrets\.json is damaged.*npm run reset/);
     for (const writeOtherVersion of [() => fs.writeFileSync(paths.version, "0"), () => fs.rmSync(paths.version)]) {
       writeOtherVersion();
-      expect(await getError(openLocalRoot(root))).to.equal(
+      expect((await getRejection(openLocalRoot(root))).message).to.equal(
         `${root} contains data of another version. Run npm run reset to delete it, then start again.`,
       );
       expect(fs.existsSync(paths.lock)).to.equal(false);
@@ -73,7 +68,7 @@ describe("openLocalRoot", () => {
   it("openLocalRoot refuses a folder that contains other files", async () => {
     const root = makeTestRoot();
     fs.writeFileSync(path.join(root, "letter.txt"), "dear");
-    expect(await getError(openLocalRoot(root))).to.include("contains other files");
+    expect((await getRejection(openLocalRoot(root))).message).to.include("contains other files");
   });
 });
 
@@ -83,8 +78,9 @@ describe("prepareStackDatabase", () => {
     const url = database.urls.projection;
     await prepareStackDatabase(url, false);
     await database.admin.query(`UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET fingerprint = 'of another version'`);
-    expect(await getError(prepareStackDatabase(url, false))).to.match(/read models of another version.*npm run reset/);
+    expect((await getRejection(prepareStackDatabase(url, false))).message).to.match(
+      /read models of another version.*npm run reset/,
+    );
     await prepareStackDatabase(url, true);
-    await database.close();
   });
 });

@@ -11,6 +11,7 @@ import { readProcessIdentity } from "../../../deploy/local/setup/processes.mjs";
 import { createProgress } from "../../../deploy/local/setup/progress.ts";
 import { buildNodeCommand, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import { eventually } from "../../support/eventually.ts";
+import { getRejection } from "../../support/rejection.ts";
 import { createTestDatabase, makeTestRoot, startTestServers } from "../../support/stack.ts";
 
 /** External URLs, so that only Postgres is embedded. The tests never connect to these URLs. */
@@ -28,12 +29,6 @@ async function query(url: string, sql: string): Promise<unknown[]> {
     await client.end();
   }
 }
-
-const getError = (promise: Promise<unknown>) =>
-  promise.then(
-    () => expect.fail("should fail"),
-    (error: Error) => error.message,
-  );
 
 describe("a stack with an embedded Postgres", () => {
   let servers: Servers;
@@ -77,10 +72,12 @@ describe("a stack with an embedded Postgres", () => {
       [urls.audit, "clinic_audit"],
     ] as const) {
       expect(await query(url, `SELECT pg_has_role('${roleName}', 'member')`)).to.eql([true]);
-      expect(await getError(query(url, "CREATE TABLE mine ()"))).to.include("permission denied");
+      expect((await getRejection(query(url, "CREATE TABLE mine ()"))).message).to.include("permission denied");
       const wrongUrl = new URL(url);
       wrongUrl.password = "wrong";
-      expect(await getError(query(wrongUrl.href, "SELECT 1"))).to.include("password authentication failed");
+      expect((await getRejection(query(wrongUrl.href, "SELECT 1"))).message).to.include(
+        "password authentication failed",
+      );
     }
     await drop();
   });
@@ -91,14 +88,11 @@ describe("a stack with an embedded Postgres", () => {
     const guestServers = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: superuserUrl.href });
     expect(guestServers.databaseUrls.projection).to.equal(superuserUrl.href);
     expect(await query(guestServers.databaseUrls.command, "SELECT current_user")).to.eql(["local_command"]);
-    expect(await getError(guestServers.components.postgres.stop())).to.include("external server");
+    expect((await getRejection(guestServers.components.postgres.stop())).message).to.include("external server");
     await guestServers.stop();
     expect(await query(superuserUrl.href, "SELECT 1"), "still runs").to.eql([1]);
-    const refusedStartPromise = startTestServers({
-      ...POSTGRES_ONLY,
-      DATABASE_URL: servers.databaseUrls.projection,
-    });
-    expect(await getError(refusedStartPromise)).to.match(
+    const refusedStartPromise = startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: servers.databaseUrls.projection });
+    expect((await getRejection(refusedStartPromise)).message).to.match(
       /^DATABASE_URL: the user cannot create the roles .*CREATEROLE\.$/,
     );
   });
@@ -113,7 +107,7 @@ describe("a stack with an embedded Postgres", () => {
       progress,
       isPostgresEphemeral: true,
     });
-    expect(await getError(restartPromise)).to.equal(
+    expect((await getRejection(restartPromise)).message).to.equal(
       `The stack in ${root} is already running as process ${process.pid}.`,
     );
   });
@@ -127,19 +121,18 @@ describe("an external server", () => {
     ["DATABASE_URL", "mysql://a:b@127.0.0.1/clinic"],
     ["NATS_URL", "127.0.0.1:4222"],
     ["NATS_URL", "http://127.0.0.1:4222"],
-  ] as const) {
+  ] as const)
     it(`the local stack refuses the invalid setting ${name}=${text} before any server starts`, async () => {
-      expect(await getError(startTestServers({ ...POSTGRES_ONLY, [name]: text }))).to.match(
+      expect((await getRejection(startTestServers({ ...POSTGRES_ONLY, [name]: text }))).message).to.match(
         new RegExp(`^settings: .*${name}.*[a-z]+://`),
       );
     });
-  }
 
   it("requireReachable names the setting of an external server that does not respond", async () => {
-    expect(await getError(requireReachable({ EVENTSTORE_URL: POSTGRES_ONLY.EVENTSTORE_URL }))).to.equal(
+    expect((await getRejection(requireReachable({ EVENTSTORE_URL: POSTGRES_ONLY.EVENTSTORE_URL }))).message).to.equal(
       "the event log at esdb://127.0.0.1:1 does not respond; check EVENTSTORE_URL and that the log is running",
     );
-    expect(await getError(requireReachable({ NATS_URL: "nats://me:secret@127.0.0.1:1" }))).to.equal(
+    expect((await getRejection(requireReachable({ NATS_URL: "nats://me:secret@127.0.0.1:1" }))).message).to.equal(
       "NATS_URL: no server accepts the connection (127.0.0.1:1: connection refused)",
     );
   });
@@ -151,7 +144,9 @@ describe("startServers", () => {
       ...POSTGRES_ONLY,
       DATABASE_URL: "postgres://a:b@127.0.0.1:1/clinic",
     });
-    expect(await getError(refusedStartPromise)).to.equal("DATABASE_URL: connect ECONNREFUSED 127.0.0.1:1");
+    expect((await getRejection(refusedStartPromise)).message).to.equal(
+      "DATABASE_URL: connect ECONNREFUSED 127.0.0.1:1",
+    );
   });
 
   it("if a port is in use, startServers stops all servers and suggests another port in a one-line error", async () => {
@@ -160,9 +155,9 @@ describe("startServers", () => {
     await once(portHolder, "listening");
     const root = makeTestRoot();
     const progress = createProgress(() => undefined, false);
-    const message = await getError(
-      startServers({ root, ports, externalUrls: {}, progress, isPostgresEphemeral: true }),
-    );
+    const message = (
+      await getRejection(startServers({ root, ports, externalUrls: {}, progress, isPostgresEphemeral: true }))
+    ).message;
     expect(message).to.match(new RegExp(`^nats: port ${ports.nats} .*NATS_PORT=\\d+$`));
     expect(fs.existsSync(`${root}/lock`)).to.equal(false);
     portHolder.close();

@@ -21,11 +21,7 @@ const keyEnv = {
   WEBHOOK_SECRET_KEYS: "webhook keys",
 };
 const stack = {
-  urls: {
-    eventstore: urls.EVENTSTORE_URL,
-    nats: urls.NATS_URL,
-    postgres: { projection: urls.DATABASE_URL },
-  },
+  urls: { eventstore: urls.EVENTSTORE_URL, nats: urls.NATS_URL, postgres: { projection: urls.DATABASE_URL } },
   auditSigningKeys: keyEnv.AUDIT_SIGNING_KEYS,
   personalDataKeys: keyEnv.PERSONAL_DATA_KEYS,
   webhookSecretKeys: keyEnv.WEBHOOK_SECRET_KEYS,
@@ -71,9 +67,9 @@ const stackFile: StackFile = {
     ...stack.urls,
     postgres: { projection: urls.DATABASE_URL, command: "c", query: "q", audit: "a" },
   },
-  apis: { portal: "p", sandbox: "s", production: "p", audit: "a", reference: "r" },
+  apis: { portal: "p", sandbox: "s", production: "p", audit: "a", operations: "o", reference: "r" },
   health: services,
-  demo: { portalUsers: [PORTAL_USER], applications: [], auditor: { credential: "c" } },
+  demo: { portalUsers: [PORTAL_USER], applications: [], auditor: { credential: "c" }, operator: { credential: "o" } },
 };
 
 describe("the message of a ready stack", () => {

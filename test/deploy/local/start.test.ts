@@ -19,6 +19,7 @@ describe("npm start", () => {
       QUERY_API_PORT: ports.queryApi,
       PROJECTION_PORT: ports.projection,
       AUDIT_PORT: ports.audit,
+      OPERATIONS_PORT: ports.operations,
       NATS_PORT: ports.nats,
       EVENTSTORE_PORT: ports.eventstore,
       POSTGRES_PORT: ports.postgres,

@@ -10,7 +10,7 @@ const CHOICES: [searched: string, replacement: string][] = [
   ["<sub of the session>", randomUUID()],
   ["clinic partner issue-credential --application $APPLICATION", "SECRET=$(<command> --json | jq -r .clientSecret)"],
   ["<client secret>", "$SECRET"],
-  ["--membership $OWNER ", "--membership $OWNER --rate-limit 6000 "],
+  ["--membership $OWNER ", "--membership $OWNER --rate-limit-per-minute 6000 "],
 ];
 
 /** @throws {Error} if the document does not contain a value that a person must choose, or a command fails */

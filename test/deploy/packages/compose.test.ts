@@ -10,7 +10,6 @@ import {
   type Container,
   findProblems,
   IMAGE_ENV,
-  listFolders,
   listUsedSecrets,
   readMemoryNeed,
   readYaml,
@@ -90,25 +89,11 @@ describe("compose.yaml", () => {
       });
     });
 
-    it(`${name} keeps each folder that a setting names on a volume that its user can write to`, () => {
-      // The folder /tmp, which only the command lines need, belongs to all users.
-      const mounts = compose.services[name]!.volumes.map((mount) => mount.split(":")).filter(
-        ([, folder]) => folder !== "/tmp" || name !== "clinic",
-      );
-      expect(mounts.map(([, folder]) => folder)).to.have.members(listFolders(environment));
-      const containerfile = readFileSync(join(containerFolder, "Containerfile"), "utf8");
-      for (const [volume = "", folder] of mounts) {
-        expect(compose.volumes).to.have.property(volume);
-        // A new volume gets the owner of the folder in the image.
-        expect(containerfile).to.contain(`install -d -o 10001 -g 10001 ${folder}`).and.contain("USER 10001:10001");
-      }
+    it(`${name} has no volume that it can write to, except a temporary one of the command lines`, () => {
+      const mounts = compose.services[name]!.volumes;
+      expect(mounts).to.deep.equal(name === "clinic" ? ["temporary:/tmp"] : []);
     });
   }
-
-  it("the audit service and the command lines store hash tiles in the same folder", () => {
-    const folders = ["audit", "clinic"].map((name) => compose.services[name]?.environment.AUDIT_TILES_DIR);
-    expect(folders).to.deep.equal(["/var/lib/clinic/audit-tiles", "/var/lib/clinic/audit-tiles"]);
-  });
 
   it("every container has a memory limit, a limited log and time to stop", () => {
     for (const [name, service] of Object.entries(compose.services)) {

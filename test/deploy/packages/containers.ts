@@ -89,11 +89,6 @@ export function listUsedSecrets(env: Container["env"], secretsFolder: string): s
   return [...new Set([...Object.values(env), ...contents].flatMap(listNames))];
 }
 
-/** Returns the folders that the settings of a container name. */
-export function listFolders(env: NodeJS.Dict<string>): string[] {
-  return Object.entries(env).flatMap(([name, value]) => (name.endsWith("_DIR") && value !== undefined ? [value] : []));
-}
-
 /** Returns the settings that a program reads, which can depend on its roles. The command lines read all settings, but none is required at the start. */
 async function listSettings(command: readonly string[], { ROLES }: Container["env"]): Promise<(keyof Settings)[]> {
   const [program, entry = ""] = command;

@@ -29,8 +29,7 @@ import { makeTestRoot } from "../../support/stack.ts";
 const deployFolder = fileURLToPath(new URL("../../../deploy", import.meta.url));
 const configPath = join(deployFolder, "machines/postgresql.conf");
 
-describe("the archive of WAL and the daily tasks", function () {
-  this.timeout(120_000);
+describe("the archive of WAL and the daily tasks", () => {
   let archiveFolder: string;
   let walFolder: string;
   let syncLog: string;

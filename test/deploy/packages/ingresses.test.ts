@@ -84,10 +84,9 @@ describe("the ingresses", () => {
   const services = ["command", "queryApi", "audit"] as const;
   for (const [name, findService] of Object.entries(ingresses)) {
     it(`${name} sends each request to the service that handles it`, () => {
-      for (const service of services) {
+      for (const service of services)
         for (const [path, methods] of listRoutes(service))
           for (const method of methods) expect(findService(method, path), `${method} ${path}`).to.equal(service);
-      }
     });
 
     it(`${name} sends every other method of a path to a service that knows the path`, () => {

@@ -8,15 +8,7 @@ import { DEFAULT_RESPONSE_TIMEOUT_MS } from "../../../command/app.ts";
 import { createMetrics } from "../../../projection/status/metrics.ts";
 import { KEEP_ALIVE_TIMEOUT_MS } from "../../../shared/http/listen.ts";
 import { makeTestRoot } from "../../support/stack.ts";
-import {
-  findProblems,
-  listFolders,
-  listUsedSecrets,
-  readMemoryNeed,
-  readYaml,
-  STOP_SECONDS,
-  toMebibytes,
-} from "./containers.ts";
+import { findProblems, listUsedSecrets, readMemoryNeed, readYaml, STOP_SECONDS, toMebibytes } from "./containers.ts";
 
 const kubernetesFolder = fileURLToPath(new URL("../../../deploy/kubernetes", import.meta.url));
 
@@ -61,7 +53,6 @@ const volumeSchema = z.union([
   z.object({ name: z.string() }).transform(({ name }) => ({ name, items: [] })),
 ]);
 const podSchema = z.object({
-  volumeClaimTemplates: z.array(z.object({ metadata: z.object({ name: z.string() }) })).default([]),
   template: z.object({
     spec: z.looseObject({
       containers: z.tuple([containerSchema]),
@@ -73,16 +64,13 @@ const podSchema = z.object({
 const routeSchema = z.object({
   spec: z.object({
     rules: z.array(
-      z.object({
-        timeouts: z.object({ request: z.string() }),
-        backendRefs: z.tuple([z.object({ name: z.string() })]),
-      }),
+      z.object({ timeouts: z.object({ request: z.string() }), backendRefs: z.tuple([z.object({ name: z.string() })]) }),
     ),
   }),
 });
 const metadata = z.object({ name: z.string() });
 const workloadSchema = z.union([
-  z.object({ kind: z.enum(["Deployment", "StatefulSet", "Job"]), metadata, spec: podSchema }),
+  z.object({ kind: z.enum(["Deployment", "Job"]), metadata, spec: podSchema }),
   z
     .object({ kind: z.literal("CronJob"), metadata, spec: z.object({ jobTemplate: z.object({ spec: podSchema }) }) })
     .transform(({ spec, ...job }) => ({ ...job, spec: spec.jobTemplate.spec })),
@@ -167,18 +155,11 @@ describe("the Kubernetes manifests", () => {
       });
     });
 
-    it(`${metadata.name} keeps each folder that a setting names on a volume that its user can write to`, () => {
-      const { containers, securityContext } = spec.template.spec;
-      const mounts = containers[0].volumeMounts.filter(({ readOnly }) => !readOnly);
-      const otherFolders = { "command-line": ["/tmp"], backup: ["/backups"] }[containers[0].name] ?? [];
-      expect(mounts.map(({ mountPath }) => mountPath)).to.have.members([...listFolders(env), ...otherFolders]);
-      const volumeNames = volumes.flatMap(({ name }) => name ?? []);
-      expect(mounts.map(({ name }) => name)).to.have.members([
-        ...spec.volumeClaimTemplates.map((claim) => claim.metadata.name),
-        ...volumeNames,
-      ]);
-      if (spec.volumeClaimTemplates.length > 0)
-        expect(securityContext).to.include({ runAsUser: 10_001, fsGroup: 10_001 });
+    it(`${metadata.name} can write only to the volumes of command lines and backups`, () => {
+      const mounts = spec.template.spec.containers[0].volumeMounts.filter(({ readOnly }) => !readOnly);
+      const folders = { "command-line": ["/tmp"], backup: ["/backups"] }[spec.template.spec.containers[0].name] ?? [];
+      expect(mounts.map(({ mountPath }) => mountPath)).to.have.members(folders);
+      expect(mounts.map(({ name }) => name)).to.have.members(volumes.flatMap(({ name }) => name ?? []));
     });
   }
 
@@ -196,11 +177,6 @@ describe("the Kubernetes manifests", () => {
     expect(seconds * 1_000)
       .to.be.above(0)
       .and.below(KEEP_ALIVE_TIMEOUT_MS);
-  });
-
-  it("each pod that proves the audit log stores hash tiles", () => {
-    const audit = workloads.find(({ metadata }) => metadata.name === "audit");
-    expect(audit?.spec.template.spec.containers[0].env.map(({ name }) => name)).to.include("AUDIT_TILES_DIR");
   });
 
   it("the kustomizations list all files", () => {
@@ -221,7 +197,7 @@ describe("the Kubernetes manifests", () => {
 
   it("every service has probes and a disruption budget", () => {
     const budgets = readObjects("disruption-budgets.yaml").map((budget) => namedSchema.parse(budget).metadata.name);
-    const services = workloads.filter(({ kind }) => ["Deployment", "StatefulSet"].includes(kind));
+    const services = workloads.filter(({ kind }) => kind === "Deployment");
     expect(budgets).to.have.members(services.map(({ metadata }) => metadata.name));
     for (const { spec } of services)
       expect(spec.template.spec.containers[0]).to.include.keys("readinessProbe", "livenessProbe", "resources");
@@ -254,16 +230,15 @@ describe("the Kubernetes manifests", () => {
   it("autoscaling uses metrics and labels that the projection service exports", async () => {
     const metrics = readObjects("autoscaling.yaml").flatMap((scaler) => autoscalerSchema.parse(scaler).spec.metrics);
     const externalMetrics = metrics.filter(({ type }) => type === "External");
-    const { registry, deliveries, lagEvents } = createMetrics();
+    const { registry, deliveries } = createMetrics();
     deliveries.set({ state: "due" }, 1);
-    lagEvents.set({ role: "relay" }, 1);
     const exportedText = await registry.metrics();
     for (const metric of externalMetrics) {
       const { name, selector } = externalMetricSchema.parse(metric).external.metric;
       const labelTexts = Object.entries(selector.matchLabels).map(([label, value]) => `${label}="${value}"`);
       expect(exportedText).to.contain(`${name}{${labelTexts.join(",")}} 1`);
     }
-    expect(externalMetrics).to.have.length(2);
+    expect(externalMetrics).to.have.length(1);
   });
 
   it("network policies deny all traffic by default, and let only the dispatcher reach the internet", () => {

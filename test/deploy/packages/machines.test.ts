@@ -10,7 +10,6 @@ import { readSteps } from "../machines/guide.ts";
 import {
   type Container,
   findProblems,
-  listFolders,
   readMemoryNeed,
   SECRETS_FOLDER,
   STOP_SECONDS,
@@ -39,7 +38,7 @@ describe("the settings for machines", () => {
 
   const readSecret = (name: string) => readFileSync(join(secretsFolder, name), "utf8").trim();
 
-  for (const name of ["command", "query-api", "projection", "webhooks", "audit", "clinic"]) {
+  for (const name of ["command", "query-api", "projection", "webhooks", "audit", "clinic"])
     it(`${name} gets all settings that it requires, with valid values, and no unknown variable`, async () => {
       const { ENTRY, ...settings } = readSettings(name);
       const env = name === "clinic" ? settings : { HOST: "a.example", ...settings };
@@ -51,19 +50,10 @@ describe("the settings for machines", () => {
       };
       expect(await findProblems(container, secretsFolder)).to.deep.equal([]);
     });
-  }
 
   it("the guide says for every block of commands on which machine it runs", () => {
     const guide = readFileSync(join(deployFolder, "machines/README.md"), "utf8");
     expect(readSteps(guide)).to.have.length(guide.match(/^```sh$/gm)?.length ?? 0);
-  });
-
-  it("systemd creates the folder of the hash tiles, which only the audit service can write to", () => {
-    const folder = readSettings("audit").AUDIT_TILES_DIR;
-    const dropIn = readFileSync(join(deployFolder, "machines/units/clinic@audit.service.d/clinic.conf"), "utf8");
-    expect(dropIn).to.match(new RegExp(`^StateDirectory=${folder?.replace("/var/lib/", "")}$`, "m"));
-    for (const name of ["command", "query-api", "projection", "webhooks", "clinic"])
-      expect(listFolders(readSettings(name)), name).to.deep.equal([]);
   });
 
   for (const name of readdirSync(join(deployFolder, "machines/units")).filter((file) => file.endsWith(".service")))

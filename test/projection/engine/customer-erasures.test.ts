@@ -3,7 +3,8 @@ import { expect } from "chai";
 import type { Erasure } from "../../../shared/domain/personal-data/erasure.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { animalRegistered, appointmentRequested, customerRegistered } from "../../support/clinics.ts";
-import { createReadModelDatabase, type GivenEvent, type ReadModelDatabase } from "../../support/read-models.ts";
+import { createReadModelDatabase, type GivenEvent } from "../../support/read-models.ts";
+import { useResource } from "../../support/resources.ts";
 
 /** Text that an erasure must remove from all rows. */
 const SECRET = "Zebra";
@@ -62,13 +63,7 @@ function createCustomer(clinicId: string) {
 }
 
 describe("erasures of customers in the read models", () => {
-  let database: ReadModelDatabase;
-
-  before(async () => {
-    database = await createReadModelDatabase();
-  });
-
-  after(() => database.close());
+  const database = useResource(createReadModelDatabase);
 
   /** Returns all rows of a clinic's customers, animals, appointments and queue tickets as JSON. */
   async function readRows(clinicId: string): Promise<{ table: string; row: string }[]> {

@@ -1,24 +1,19 @@
 import { expect } from "chai";
 import type pg from "pg";
 import { dropSchema, withMaintenanceLock } from "../../../projection/engine/maintenance.ts";
-import { createPool } from "../../../shared/postgres/pool.ts";
 import { StartError } from "../../../shared/runtime/run-service.ts";
+import { createTestPool } from "../../support/connections.ts";
 import { eventually } from "../../support/eventually.ts";
-import { createTestDatabase, type TestDatabase } from "../../support/stack.ts";
-import { logger } from "../engine-world.ts";
+import { useResource } from "../../support/resources.ts";
+import { createTestDatabase } from "../../support/stack.ts";
 
 describe("the maintenance of the read models", () => {
-  let database: TestDatabase;
+  const database = useResource(createTestDatabase);
   let pool: pg.Pool;
 
   before(async () => {
-    database = await createTestDatabase();
     const url = database.urls.projection;
-    pool = createPool({ url, applicationName: "test", size: 3, statementTimeoutMs: 500, logger });
-  });
-  after(async () => {
-    await pool.end();
-    await database.drop();
+    pool = createTestPool(url, { statementTimeoutMs: 500 });
   });
 
   it("a statement of `rebuild` or `verify` may run longer than the statement timeout of the connection pool", async () => {

@@ -6,24 +6,21 @@ import { buildReadModelDdl } from "../../../projection/engine/ddl.ts";
 import type { AnyReadModel } from "../../../projection/engine/read-model.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { customers } from "../../../projection/read-models/customers.ts";
-import { LeadershipLostError } from "../../../projection/roles/failure.ts";
+import { LeadershipLostError } from "../../../projection/roles/role.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/read-log.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
+import { useResource } from "../../support/resources.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
-import { createEngineWorld, createRegisteredEvent, createRenamedEvent, type EngineWorld } from "../engine-world.ts";
+import { createEngineWorld, createRegisteredEvent, createRenamedEvent } from "../engine-world.ts";
 
 describe("projectors", () => {
-  let world: EngineWorld;
+  const world = useResource(createEngineWorld);
 
   // The tests share the log and the database. Each test sees the events of all earlier tests.
-  before(async () => {
-    world = await createEngineWorld();
-  });
   afterEach(() => world.stopRoles());
-  after(() => world.close());
 
   const waitForName = (id: string, fullName: string) =>
     eventually(`${fullName} in the read model`, async () => (await world.readName(id)) === fullName);

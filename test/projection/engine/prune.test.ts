@@ -1,14 +1,14 @@
 import { expect } from "chai";
 import type pg from "pg";
 import { pruneReadModels } from "../../../projection/engine/prune.ts";
-import { createPool } from "../../../shared/postgres/pool.ts";
 import { holdReadModelLock, type ReadModelLock } from "../../../shared/postgres/read-model-lock.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { StartError } from "../../../shared/runtime/run-service.ts";
+import { createTestPool } from "../../support/connections.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
 import { listLockHolders, startReadModelUsers } from "../../support/read-model-users.ts";
-import type { TestDatabase } from "../../support/stack.ts";
+import { useResource } from "../../support/resources.ts";
 import { logger } from "../engine-world.ts";
 
 const OTHER_SCHEMA = "read_model_of_other_release";
@@ -17,14 +17,13 @@ const OTHER_SCHEMA = "read_model_of_other_release";
 const UNUSED_MS = 60_000;
 
 describe("prune", () => {
-  let database: TestDatabase;
+  const database = useResource(createDatabaseWithReadModels);
   let pool: pg.Pool;
   const locks: ReadModelLock[] = [];
 
   before(async () => {
-    database = await createDatabaseWithReadModels();
     const { projection: url } = database.urls;
-    pool = createPool({ url, applicationName: "test", size: 4, statementTimeoutMs: 10_000, logger });
+    pool = createTestPool(url);
   });
 
   beforeEach(() => pool.query(`CREATE SCHEMA ${OTHER_SCHEMA} CREATE TABLE checkpoint (position bigint)`));
@@ -32,11 +31,6 @@ describe("prune", () => {
   afterEach(async () => {
     for (const lock of locks.splice(0)) await lock.release();
     await pool.query(`DROP SCHEMA IF EXISTS ${OTHER_SCHEMA} CASCADE`);
-  });
-
-  after(async () => {
-    await pool.end();
-    await database.drop();
   });
 
   const listHolders = () => listLockHolders(pool);

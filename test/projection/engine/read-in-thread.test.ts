@@ -5,57 +5,45 @@ import { expect } from "chai";
 import { buildTablesDdl } from "../../../projection/engine/ddl.ts";
 import { runProjection } from "../../../projection/engine/projection.ts";
 import type { ProjectionProgress } from "../../../projection/engine/projection-options.ts";
-import { readInThread } from "../../../projection/engine/read-in-thread.ts";
+import { readInThread } from "../../../projection/engine/read-log.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import type { SubscriptionItem } from "../../../shared/eventstore/subscription.ts";
 import { eventually } from "../../support/eventually.ts";
 import { startFaultProxy } from "../../support/fault-proxy.ts";
+import { useResource } from "../../support/resources.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
-import {
-  createEngineWorld,
-  createRegisteredEvent,
-  createRenamedEvent,
-  type EngineWorld,
-  logger,
-} from "../engine-world.ts";
+import { createEngineWorld, createRegisteredEvent, createRenamedEvent, logger } from "../engine-world.ts";
 
 /** More events than fit into two batches, and into one message of the thread. */
 const EVENT_COUNT = 4_500;
 
 describe("reading all of the log", () => {
-  let world: EngineWorld;
+  const world = useResource(createEngineWorld);
   let lastPosition: bigint;
   const id = randomUUID();
   const stream = `customer-${id}`;
   const neverAbortedSignal = new AbortController().signal;
 
   before(async () => {
-    world = await createEngineWorld();
     await world.append(stream, createRegisteredEvent(id, "Ana 0"));
     const renames = Array.from({ length: EVENT_COUNT - 1 }, (_, index) => createRenamedEvent(id, `Ana ${index + 1}`));
-    for (let start = 0; start < renames.length; start += 500) {
+    for (let start = 0; start < renames.length; start += 500)
       lastPosition = await world.append(stream, ...renames.slice(start, start + 500));
-    }
   });
-  after(() => world.close());
 
   it("a rebuild that reads in a thread waits while the log is unreachable, and then contains all events", async () => {
     const proxy = await startFaultProxy(world.eventstoreUrl);
     proxy.disconnect();
-    try {
-      let progress: ProjectionProgress | undefined;
-      const onProgress = (newProgress: ProjectionProgress) => {
-        progress = newProgress;
-      };
-      const readLog = readInThread(proxy.url);
-      const rebuildPromise = world.rebuild({ readLog, onProgress });
-      await eventually("it waits for the log", () => progress?.waitsFor === "the event log");
-      proxy.restore();
-      expect(await rebuildPromise).to.equal(lastPosition);
-      expect(await world.readName(id)).to.equal(`Ana ${EVENT_COUNT - 1}`);
-    } finally {
-      await proxy.close();
-    }
+    let progress: ProjectionProgress | undefined;
+    const onProgress = (newProgress: ProjectionProgress) => {
+      progress = newProgress;
+    };
+    const readLog = readInThread(proxy.url);
+    const rebuildPromise = world.rebuild({ readLog, onProgress });
+    await eventually("it waits for the log", () => progress?.waitsFor === "the event log");
+    proxy.restore();
+    expect(await rebuildPromise).to.equal(lastPosition);
+    expect(await world.readName(id)).to.equal(`Ana ${EVENT_COUNT - 1}`);
   });
 
   it("if the reading thread is killed, a verification reads the remaining events in a new thread", async () => {
@@ -92,7 +80,6 @@ describe("reading all of the log", () => {
       controller.abort();
     }
     // An uncaught error would fail the test.
-    await proxy.close();
   });
 
   it("the batches of stored events are full if the tables are unused, and live events are written immediately", async () => {

@@ -10,7 +10,8 @@ import { getSwapLockName } from "../../../projection/engine/apply-batch.ts";
 import { FORMER_SCHEMA, NEXT_SCHEMA } from "../../../projection/engine/swap.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
-import { createEngineWorld, createRegisteredEvent, createRenamedEvent, type EngineWorld } from "../engine-world.ts";
+import { useResource } from "../../support/resources.ts";
+import { createEngineWorld, createRegisteredEvent, createRenamedEvent } from "../engine-world.ts";
 
 /** Number of events, large enough for two batches. */
 const CHANGE_COUNT = 2_700;
@@ -20,7 +21,7 @@ const APPEND_COUNT = 900;
 const READ_PAUSE_MS = 6;
 
 describe("a rebuild that is killed with -9", () => {
-  let world: EngineWorld;
+  const world = useResource(createEngineWorld);
   const customerId = randomUUID();
   let logEnd: bigint;
   const blockerClients: pg.Client[] = [];
@@ -29,7 +30,6 @@ describe("a rebuild that is killed with -9", () => {
   let pollLoop: Promise<void>;
 
   before(async () => {
-    world = await createEngineWorld();
     await world.append(`customer-${customerId}`, createRegisteredEvent(customerId, "Name 0"));
     for (let firstNumber = 1; firstNumber <= CHANGE_COUNT; firstNumber += APPEND_COUNT) {
       const changes = Array.from({ length: APPEND_COUNT }, (_, index) =>
@@ -48,7 +48,6 @@ describe("a rebuild that is killed with -9", () => {
     for (const child of children) child.kill("SIGKILL");
     await pollLoop;
     await Promise.all(blockerClients.map((blocker) => blocker.end()));
-    await world.close();
   });
 
   /**

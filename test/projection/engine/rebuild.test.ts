@@ -3,37 +3,26 @@ import { expect } from "chai";
 import type pg from "pg";
 import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
 import { NEXT_SCHEMA } from "../../../projection/engine/swap.ts";
-import { createPool } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { customerRegistered } from "../../support/clinics.ts";
+import { createTestPool } from "../../support/connections.ts";
 import { eventually } from "../../support/eventually.ts";
-import { createEngineWorld, type EngineWorld, logger } from "../engine-world.ts";
+import { useResource } from "../../support/resources.ts";
+import { createEngineWorld } from "../engine-world.ts";
 
 describe("a rebuild under traffic", () => {
-  let world: EngineWorld;
+  const world = useResource(createEngineWorld, "test");
   let readerPool: pg.Pool;
   let clinicId: string;
   let appendedCustomerIds: string[] = [];
 
   beforeEach(async () => {
-    world = await createEngineWorld();
-    readerPool = createPool({
-      url: world.queryUrl,
-      applicationName: "test",
-      size: 2,
-      statementTimeoutMs: 10_000,
-      logger,
-    });
+    readerPool = createTestPool(world.queryUrl);
     world.startProjectors();
     appendedCustomerIds = [];
     clinicId = randomUUID();
     await Promise.all(Array.from({ length: 50 }, appendCustomer));
     await eventually("the live read models have all customers", async () => (await readCustomerIds()).length === 50);
-  });
-
-  afterEach(async () => {
-    await readerPool.end();
-    await world.close();
   });
 
   async function appendCustomer(): Promise<void> {
@@ -87,12 +76,15 @@ describe("a rebuild under traffic", () => {
   });
 
   it("an interrupted rebuild leaves the current tables in use, and the next rebuild continues", async () => {
+    const readSchemaId = async (schema: string) =>
+      (await world.pool.query("SELECT to_regnamespace($1)::oid AS id", [schema])).rows[0].id;
     const stopController = new AbortController();
-    const onProgress = () => stopController.abort();
-    await world.rebuild({ onProgress }, stopController.signal);
+    await world.rebuild({ onProgress: () => stopController.abort() }, stopController.signal);
     expect((await readCustomerIds()).length).to.equal(50);
     expect((await readCheckpoint(world.pool, NEXT_SCHEMA)).position).to.be.a("bigint");
+    const nextSchemaId = await readSchemaId(NEXT_SCHEMA);
     await world.rebuild();
+    expect(await readSchemaId(READ_MODEL_SCHEMA), "the tables of the interrupted rebuild").to.equal(nextSchemaId);
     expect((await readCustomerIds()).length).to.equal(50);
     await appendCustomer();
     await eventually("live events go on", async () => (await readCustomerIds()).length === 51);

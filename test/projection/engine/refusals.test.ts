@@ -10,13 +10,13 @@ import { ensureReadModels } from "../../../projection/prepare-database.ts";
 import { readQuarantinedStreams } from "../../../projection/quarantine/quarantined-streams.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { customers } from "../../../projection/read-models/customers.ts";
-import { OTHER_RELEASE, ProjectionError } from "../../../projection/roles/failure.ts";
-import type { Role } from "../../../projection/roles/role.ts";
+import { OTHER_RELEASE, type Role } from "../../../projection/roles/role.ts";
 import { EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { captureLogs } from "../../support/captured-logs.ts";
+import { createTestPool } from "../../support/connections.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createEngineWorld,
@@ -37,70 +37,45 @@ describe("read models of another release in the same schema", () => {
   it("the projectors of the other release stand by until its `rebuild`, and then those of this release", async () => {
     const world = await createEngineWorld();
     const logs = captureLogs();
-    try {
-      const id = randomUUID();
-      await world.append(`customer-${id}`, createRegisteredEvent(id, "Ana Kos"));
-      const otherModels = readModels.map((model) =>
-        model.table === customers.table ? { ...model, indexes: [...model.indexes, "full_name"] } : model,
-      );
-      await ensureReadModels(world.pool, otherModels);
-      const startRole = (models: readonly AnyReadModel[]) =>
-        world.startProjectors({ models, logger: createLogger("test", "warn") });
-      const waitForStandby = async (role: Role) => {
-        await eventually("it stands by", () => role.getStatus().detail === OTHER_RELEASE);
-        expect(role.getStatus()).to.deep.include({ state: "standby", isLeader: false });
-      };
-      const waitForLead = (role: Role) => eventually("it leads", () => role.getStatus().state === "running");
-      const otherRole = startRole(otherModels);
-      await waitForStandby(otherRole);
-      await eventually("its log", () => logs.text().includes("The read models belong to another release."));
-      expect(await world.readName(id)).to.equal(undefined);
-      const refusal = await world.verify({ models: otherModels }).catch((error: Error) => error);
-      expect((refusal as Error).message).to.match(/^the read models belong to another release: /);
+    const id = randomUUID();
+    await world.append(`customer-${id}`, createRegisteredEvent(id, "Ana Kos"));
+    const otherModels = readModels.map((model) =>
+      model.table === customers.table ? { ...model, indexes: [...model.indexes, "full_name"] } : model,
+    );
+    await ensureReadModels(world.pool, otherModels);
+    const startRole = (models: readonly AnyReadModel[]) =>
+      world.startProjectors({ models, logger: createLogger("test", "warn") });
+    const waitForStandby = async (role: Role) => {
+      await eventually("it stands by", () => role.getStatus().detail === OTHER_RELEASE);
+      expect(role.getStatus()).to.deep.include({ state: "standby", isLeader: false });
+    };
+    const waitForLead = (role: Role) => eventually("it leads", () => role.getStatus().state === "running");
+    const otherRole = startRole(otherModels);
+    await waitForStandby(otherRole);
+    await eventually("its log", () => logs.text().includes("The read models belong to another release."));
+    expect(await world.readName(id)).to.equal(undefined);
+    const refusal = await world.verify({ models: otherModels }).catch((error: Error) => error);
+    expect((refusal as Error).message).to.match(/^the read models belong to another release: /);
 
-      const role = startRole(readModels);
-      await waitForLead(role);
-      await world.rebuild({ models: otherModels });
-      await waitForLead(otherRole);
-      await waitForStandby(role);
-      expect(await world.readName(id)).to.equal("Ana Kos");
-      // The release that no longer owns the read models does not take over, even if the other release does not run.
-      await otherRole.stop();
-      const lateRole = startRole(readModels);
-      await waitForStandby(lateRole);
-      await world.append(`customer-${id}`, createRenamedEvent(id, "Ana Rak"));
-      expect((await world.runCommand("status")).stdout).to.contain(
-        "The read models belong to another release. Run that release, or run `rebuild` with this release.",
-      );
-      expect(await world.readName(id)).to.equal("Ana Kos");
+    const role = startRole(readModels);
+    await waitForLead(role);
+    await world.rebuild({ models: otherModels });
+    await waitForLead(otherRole);
+    await waitForStandby(role);
+    expect(await world.readName(id)).to.equal("Ana Kos");
+    // The release that no longer owns the read models does not take over, even if the other release does not run.
+    await otherRole.stop();
+    const lateRole = startRole(readModels);
+    await waitForStandby(lateRole);
+    await world.append(`customer-${id}`, createRenamedEvent(id, "Ana Rak"));
+    expect((await world.runCommand("status")).stdout).to.contain(
+      "The read models belong to another release. Run that release, or run `rebuild` with this release.",
+    );
+    expect(await world.readName(id)).to.equal("Ana Kos");
 
-      await world.rebuild();
-      await eventually("one of them leads", () => role.getStatus().isLeader || lateRole.getStatus().isLeader);
-      await eventually("the event", async () => (await world.readName(id)) === "Ana Rak");
-    } finally {
-      logs.stop();
-      await world.close();
-    }
-  });
-});
-
-describe("a batch that takes longer than the time limit of a statement", () => {
-  it("is written in smaller batches", async () => {
-    const world = await createEngineWorld();
-    try {
-      // Each row takes 20 ms, so that all rows take longer than the limit of 5 s.
-      await world.pool.query(
-        `CREATE FUNCTION delay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.02); RETURN NEW; END $$;
-         CREATE TRIGGER delay BEFORE INSERT ON ${READ_MODEL_SCHEMA}.customer FOR EACH ROW EXECUTE FUNCTION delay()`,
-      );
-      const ids = Array.from({ length: 300 }, () => randomUUID());
-      for (const id of ids) await world.append(`customer-${id}`, createRegisteredEvent(id, "Ana Kos"));
-      world.startProjectors();
-      await eventually("the last row", () => world.readName(ids.at(-1)!));
-      expect((await readQuarantinedStreams(world.pool, READ_MODEL_SCHEMA)).size).to.equal(0);
-    } finally {
-      await world.close();
-    }
+    await world.rebuild();
+    await eventually("one of them leads", () => role.getStatus().isLeader || lateRole.getStatus().isLeader);
+    await eventually("the event", async () => (await world.readName(id)) === "Ana Rak");
   });
 });
 
@@ -112,13 +87,7 @@ describe("a single event that takes longer than the time limit of a statement", 
 
   beforeEach(async () => {
     world = await createEngineWorld();
-    hastyPool = createPool({
-      url: world.databaseUrl,
-      applicationName: "hasty",
-      size: 4,
-      statementTimeoutMs: 300,
-      logger,
-    });
+    hastyPool = createTestPool(world.databaseUrl, { statementTimeoutMs: 300 });
     for (const id of ids) await world.append(`customer-${id}`, createRegisteredEvent(id, "Ana Kos"));
     await world.pool.query(
       `CREATE FUNCTION delay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(5); RETURN NEW; END $$;
@@ -128,8 +97,6 @@ describe("a single event that takes longer than the time limit of a statement", 
   });
   afterEach(async () => {
     await world.stopRoles();
-    await hastyPool.end();
-    await world.close();
   });
 
   const readQuarantined = () => readQuarantinedStreams(world.pool, READ_MODEL_SCHEMA);
@@ -145,6 +112,26 @@ describe("a single event that takes longer than the time limit of a statement", 
     world.startProjectors({ pool: hastyPool });
     await eventually("the slow row", () => world.readName(slowId));
     expect((await readQuarantined()).size).to.equal(0);
+  });
+
+  it("a replay that takes too long is not repeated at later starts, but after a decision of an operator", async () => {
+    world.startProjectors({ pool: hastyPool });
+    await eventually("the last row", () => world.readName(ids.at(-1)!));
+    await world.stopRoles();
+    world.startProjectors({ pool: hastyPool });
+    const readCause = async () => (await readQuarantined()).get(`customer-${slowId}`)?.cause;
+    await eventually("the replay", async () => /^the replay takes longer/.test((await readCause()) ?? ""));
+    await world.stopRoles();
+    await world.pool.query(`DROP TRIGGER delay ON ${READ_MODEL_SCHEMA}.customer`);
+    world.startProjectors({ pool: hastyPool });
+    const nextId = randomUUID();
+    await world.append(`customer-${nextId}`, createRegisteredEvent(nextId, "Ana Rak"));
+    await eventually("the next row", () => world.readName(nextId));
+    expect(await world.readName(slowId)).to.equal(undefined);
+    const position = (await readQuarantined()).get(`customer-${slowId}`)?.position;
+    const { stdout } = await world.runCommand("resume", String(position), "--reason", "The trigger is gone");
+    expect(stdout).to.match(/^Resumed: /);
+    expect(await world.readName(slowId)).to.equal("Ana Kos");
   });
 
   const waitForTimeouts = async (role: Role, count: number) => {
@@ -164,61 +151,40 @@ describe("a single event that takes longer than the time limit of a statement", 
     await eventually("the last row", () => world.readName(ids.at(-1)!));
     expect((await readQuarantined()).size).to.equal(0);
   });
-
-  it("if another session has locked the table, the projectors wait", async () => {
-    const client = await world.pool.connect();
-    await client.query(`BEGIN; DROP TRIGGER delay ON ${READ_MODEL_SCHEMA}.customer`);
-    await waitForTimeouts(world.startProjectors({ pool: hastyPool }), 4);
-    await client.query("COMMIT");
-    client.release();
-    await eventually("the last row", () => world.readName(ids.at(-1)!));
-    expect((await readQuarantined()).size).to.equal(0);
-  });
 });
 
 describe("an event that does not fit its schema", () => {
   it("projectors quarantine the stream of an invalid event, and `verify` compares all other rows", async () => {
     const world = await createEngineWorld();
-    try {
-      const [brokenCustomerId, otherCustomerId] = [randomUUID(), randomUUID()];
-      await world.append(`customer-${brokenCustomerId}`, createRegisteredEvent(brokenCustomerId, "Ana Kos"));
-      await world.append(`customer-${otherCustomerId}`, createRegisteredEvent(otherCustomerId, "Bor Rak"));
-      await world.append(`customer-${brokenCustomerId}`, { type: "CustomerDetailsChanged", data: { fullName: 7 } });
-      const position = await world.append(
-        `customer-${otherCustomerId}`,
-        createRenamedEvent(otherCustomerId, "Bor Kos"),
-      );
-      world.startProjectors();
-      await eventually("the later event", async () => (await world.readName(otherCustomerId)) === "Bor Kos");
-      const { code, stdout } = await world.runCommand("verify");
-      expect(code).to.equal(0);
-      expect(stdout)
-        .to.match(new RegExp(`^quarantined customer-${brokenCustomerId} from revision 1 on: .*data.fullName`))
-        .and.contain(`2 rows compared at position ${position}, not counting 1 quarantined stream: 0 differ\n`);
-      await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET full_name = 'Eve' WHERE customer_id = $1`, [
-        otherCustomerId,
-      ]);
-      expect((await world.runCommand("verify")).stdout).to.contain(`customer ${otherCustomerId}: full_name`);
-    } finally {
-      await world.close();
-    }
+    const [brokenCustomerId, otherCustomerId] = [randomUUID(), randomUUID()];
+    await world.append(`customer-${brokenCustomerId}`, createRegisteredEvent(brokenCustomerId, "Ana Kos"));
+    await world.append(`customer-${otherCustomerId}`, createRegisteredEvent(otherCustomerId, "Bor Rak"));
+    await world.append(`customer-${brokenCustomerId}`, { type: "CustomerDetailsChanged", data: { fullName: 7 } });
+    const position = await world.append(`customer-${otherCustomerId}`, createRenamedEvent(otherCustomerId, "Bor Kos"));
+    world.startProjectors();
+    await eventually("the later event", async () => (await world.readName(otherCustomerId)) === "Bor Kos");
+    const { code, stdout } = await world.runCommand("verify");
+    expect(code).to.equal(0);
+    expect(stdout)
+      .to.match(new RegExp(`^quarantined customer-${brokenCustomerId} from revision 1 on: .*data.fullName`))
+      .and.contain(`2 rows compared at position ${position}, not counting 1 quarantined stream: 0 differ\n`);
+    await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET full_name = 'Eve' WHERE customer_id = $1`, [
+      otherCustomerId,
+    ]);
+    expect((await world.runCommand("verify")).stdout).to.contain(`customer ${otherCustomerId}: full_name`);
   });
 });
 
 describe("an event in a stream whose name the service cannot have written", () => {
   it("projectors ignore the event, and process all others", async () => {
     const world = await createEngineWorld();
-    try {
-      const customerId = randomUUID();
-      await world.append(`customer-${randomBytes(2_000).toString("hex")}`, { type: "Unknown", data: {} });
-      await world.append(`customer-${randomUUID()}`, { type: "Unknown".repeat(500), data: { text: "\0" } });
-      await world.append(`customer-${customerId}`, createRegisteredEvent(customerId, "Ana Kos"));
-      world.startProjectors();
-      await eventually("the customer", async () => (await world.readName(customerId)) === "Ana Kos");
-      expect((await readQuarantinedStreams(world.pool, READ_MODEL_SCHEMA)).size).to.equal(1);
-    } finally {
-      await world.close();
-    }
+    const customerId = randomUUID();
+    await world.append(`customer-${randomBytes(2_000).toString("hex")}`, { type: "Unknown", data: {} });
+    await world.append(`customer-${randomUUID()}`, { type: "Unknown".repeat(500), data: { text: "\0" } });
+    await world.append(`customer-${customerId}`, createRegisteredEvent(customerId, "Ana Kos"));
+    world.startProjectors();
+    await eventually("the customer", async () => (await world.readName(customerId)) === "Ana Kos");
+    expect((await readQuarantinedStreams(world.pool, READ_MODEL_SCHEMA)).size).to.equal(1);
   });
 });
 
@@ -230,8 +196,6 @@ describe("a projection with a database that refuses statements", () => {
     await world.pool.query(buildReadModelDdl(numericNameModels, SCHEMA));
   });
 
-  afterEach(() => world.close());
-
   const runUntilError = async (
     signal: AbortSignal,
     onProgress: (progress: ProjectionProgress) => unknown = () => undefined,
@@ -239,15 +203,7 @@ describe("a projection with a database that refuses statements", () => {
     models = numericNameModels,
   ) => {
     const loadDecisions = async () => ({ streams: new Map(), confirmedTypes: new Map(), lastRevision: EMPTY_STREAM });
-    const options = {
-      ...world,
-      pool,
-      schema: SCHEMA,
-      models,
-      logger,
-      loadDecisions,
-      onProgress,
-    };
+    const options = { ...world, pool, schema: SCHEMA, models, logger, loadDecisions, onProgress };
     return runProjection(options, signal).then(
       () => undefined,
       (error: Error) => error,
@@ -277,7 +233,7 @@ describe("a projection with a database that refuses statements", () => {
     expect(quarantinedStreams.get(`customer-${badId}`)).to.deep.include({
       revision: 1n,
       position: badPosition,
-      cause: "the database refused a value of CustomerDetailsChanged (SQLSTATE 22P02)",
+      cause: "the database refused a value of the event (SQLSTATE 22P02)",
       events: 2n,
     });
   });
@@ -310,9 +266,7 @@ describe("a projection with a database that refuses statements", () => {
     await world.append(`customer-${id}`, createRegisteredEvent(id, "1"));
     await world.pool.query(`DROP TABLE ${SCHEMA}.customer`);
     const error = await runUntilError(new AbortController().signal);
-    expect(error).to.be.instanceOf(ProjectionError);
-    expect(error?.message).to.equal("The database refused a statement (SQLSTATE 42P01).");
-    expect((error as ProjectionError).failedEventPosition).to.equal(undefined);
+    expect(error?.message).to.equal(`relation "${SCHEMA}.customer" does not exist`);
   });
 
   it("during a temporary failure of Postgres, the projection waits and reports the failure, and then continues", async () => {

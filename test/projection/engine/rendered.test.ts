@@ -10,16 +10,11 @@ import {
   resourceAdded,
   resourceAllocated,
 } from "../../support/clinics.ts";
-import { createReadModelDatabase, type GivenEvent, type ReadModelDatabase } from "../../support/read-models.ts";
+import { createReadModelDatabase, type GivenEvent } from "../../support/read-models.ts";
+import { useResource } from "../../support/resources.ts";
 
 describe("rendered columns", () => {
-  let database: ReadModelDatabase;
-
-  before(async () => {
-    database = await createReadModelDatabase();
-  });
-
-  after(() => database.close());
+  const database = useResource(createReadModelDatabase);
 
   async function readRenderedCustomer(customerId: string): Promise<unknown> {
     const { rows } = await database.admin.query(
@@ -74,7 +69,7 @@ describe("rendered columns", () => {
       if (renderedColumns) expect(Object.values(columns), table).to.not.include("jsonb");
   });
 
-  for (const text of ['"', "\\", 'a\\"b', "{a,b}", "NULL", "a  b", "a\nb\tc", "'; --", "Żółw 🐢"]) {
+  for (const text of ['"', "\\", 'a\\"b', "{a,b}", "NULL", "a  b", "a\nb\tc", "'; --", "Żółw 🐢"])
     it(`a row keeps the text ${JSON.stringify(text)} unchanged`, async () => {
       const [clinicId, id] = [randomUUID(), randomUUID()];
       await database.given(customerRegistered(clinicId, id, { fullName: "Ada", city: text }));
@@ -85,5 +80,4 @@ describe("rendered columns", () => {
       expect(rows[0].city).to.equal(text);
       expect(JSON.parse(`{${rows[0].portal_json}}`).city).to.equal(text);
     });
-  }
 });

@@ -4,18 +4,13 @@ import { deriveSandboxClinicId } from "../../../shared/domain/events/ids.ts";
 import { createFixture } from "../../../shared/domain/partner/sandbox-fixture.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { appointmentRequested, customerRegistered } from "../../support/clinics.ts";
-import { createReadModelDatabase, type GivenEvent, type ReadModelDatabase } from "../../support/read-models.ts";
+import { createReadModelDatabase, type GivenEvent } from "../../support/read-models.ts";
+import { useResource } from "../../support/resources.ts";
 
 const day = "2026-03-10";
 
 describe("sandbox resets in the read models", () => {
-  let database: ReadModelDatabase;
-
-  before(async () => {
-    database = await createReadModelDatabase();
-  });
-
-  after(() => database.close());
+  const database = useResource(createReadModelDatabase);
 
   function createSandbox() {
     const applicationId = randomUUID();
@@ -82,9 +77,7 @@ describe("sandbox resets in the read models", () => {
   it("a sandbox reset removes availability rules and assignments of deleted resources and appointments", async () => {
     const { createResetEvent, clinicId } = createSandbox();
     await database.given(createResetEvent(1));
-    const appointment = appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z", {
-      sandboxGeneration: 1,
-    });
+    const appointment = appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z", { sandboxGeneration: 1 });
     const { appointmentId } = appointment.data as { appointmentId: string };
     const allocationSpan = { allocationStart: "2026-03-12T10:00:00Z", allocationEnd: "2026-03-12T10:30:00Z" };
     const allocation = { appointmentId, assignmentId: randomUUID(), resourceId: randomUUID(), ...allocationSpan };

@@ -40,7 +40,7 @@ describe("the personal columns of the read models", () => {
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_1",
-  fingerprint: "f4dd47e914996067ea2f7f04cca7a5c4909b55b0336b111e1c72bf562cff24c2",
+  fingerprint: "32e6a7744a962233e89e7e93771dab8e429587bdba76a0ebe94c8baf75722a79",
 };
 
 describe("the schema of the read models", () => {

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { webhookSecrets } from "../../../projection/read-models/webhook-secrets.ts";
+import { webhookSecrets } from "../../../projection/read-models/webhook-endpoints.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 
 type Row = ReturnType<typeof webhookSecrets.on.WebhookSecretRotated>;

@@ -1,9 +1,9 @@
-import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
+import { createServer } from "node:net";
 import { expect } from "chai";
 import { nkeys } from "nats";
 import { connectNats, NatsUnavailableError } from "../../../projection/relay/nats-session.ts";
 import type { NatsSettings } from "../../../projection/relay/nats-settings.ts";
+import { listenOnLoopback } from "../../support/loopback.ts";
 import { createNatsIdentities } from "../../support/nats-identities.ts";
 import { getTlsFile, type NatsServer, startNatsServer, TLS_BLOCK } from "../../support/nats-server.ts";
 
@@ -110,11 +110,10 @@ describe("connections to NATS", () => {
         "access denied; check NATS_CREDENTIALS",
       ],
     ];
-    for (const [server, settings, problem] of cases) {
+    for (const [server, settings, problem] of cases)
       expect(await getError(settings)).to.equal(
         `NATS_URL: no server accepts the connection (${server.host}: ${problem})`,
       );
-    }
   });
 
   it("TLS problems are reported with the setting to check", async () => {
@@ -134,11 +133,9 @@ describe("connections to NATS", () => {
       const server = createServer((socket) => {
         socket.on("error", () => undefined);
         socket.write(greeting, () => setTimeout(() => socket.resetAndDestroy(), delayMs));
-      }).listen(0, "127.0.0.1");
-      await once(server, "listening");
-      const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+      });
+      const { host } = await listenOnLoopback(server);
       expect(await getError({ url: `nats://${host}`, ...tlsFiles })).to.include(`${host}: the server closed`);
-      server.close();
     }
   });
 
@@ -149,12 +146,10 @@ describe("connections to NATS", () => {
       connectionCount += 1;
       controller.abort();
       socket.destroy();
-    }).listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const { port } = server.address() as AddressInfo;
+    });
+    const { port } = await listenOnLoopback(server);
     const url = `nats://127.0.0.1:${port},nats://localhost:${port}`;
     const error = await connectNats({ url }, "test", 20_000, controller.signal).catch((error: Error) => error);
-    server.close();
     expect(error).to.be.instanceOf(NatsUnavailableError);
     expect(connectionCount).to.equal(1);
   });

@@ -48,12 +48,11 @@ describe("settings of the connection to NATS", () => {
       "only one of these may be set: credentials in NATS_URL, NATS_NKEY_SEED",
     ],
     [{ NATS_STREAM_REPLICAS: "0" }, "NATS_STREAM_REPLICAS must be at least 1"],
-  ] as [Record<string, string>, string][]) {
+  ] as [Record<string, string>, string][])
     it(`the settings ${Object.keys(env).join(" and ")} are refused: ${message}`, () => {
       expect(() => readNatsSettings(env))
         .to.throw(ConfigError, message)
         .with.property("message")
         .that.does.not.match(/hunter2|SUAI|\n/);
     });
-  }
 });

@@ -15,9 +15,9 @@ describe("the numbers of deliveries", () => {
   /** Inserts pending deliveries. One of four is due only later, and one of four is leased. */
   const insertPendingDeliveries = (count: number) =>
     database.pool.query(
-      `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,
+      `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, event_id, event_position, next_attempt_at, failed_attempt_count,
          attempt_count, lease_expires_at, sender_id)
-       SELECT gen_random_uuid(), gen_random_uuid(), '{}',
+       SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), n,
               $2::timestamptz + CASE n % 4 WHEN 0 THEN 1 ELSE -1 END * interval '1 minute', 0, 0,
               CASE n % 4 WHEN 1 THEN $2::timestamptz + interval '1 minute' END, $3
          FROM generate_series(1, $1::integer) n`,
@@ -26,8 +26,8 @@ describe("the numbers of deliveries", () => {
   const insertFailedDeliveries = (count: number) =>
     database.pool.query(
       `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
-         event_type, event_stream, event_revision, status, cause_id, correlation_id, created_at, updated_at)
-       SELECT gen_random_uuid(), u, u, u, 'production', u, 'appointment.created', 'appointment-1', 0,
+         event_type, event_position, status, cause_id, correlation_id, created_at, updated_at)
+       SELECT gen_random_uuid(), u, u, u, 'production', u, 'appointment.created', 0,
               CASE n % 2 WHEN 0 THEN 'failed' ELSE 'delivered' END, u, u, now(), now()
          FROM generate_series(1, 2 * $1::integer) n, gen_random_uuid() u`,
       [count],

@@ -1,5 +1,4 @@
 import { X509Certificate } from "node:crypto";
-import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { expect } from "chai";
@@ -7,6 +6,7 @@ import { pino } from "pino";
 import { createMetrics } from "../../../projection/status/metrics.ts";
 import { watchServerCertificates } from "../../../projection/status/server-certificates.ts";
 import { eventually } from "../../support/eventually.ts";
+import { listenOnLoopback } from "../../support/loopback.ts";
 import { parseMetrics } from "../../support/metrics.ts";
 import { getTlsFile, startNatsServer, TLS_BLOCK } from "../../support/nats-server.ts";
 import { startPostgresPair } from "../../support/postgres-pair.ts";
@@ -15,8 +15,7 @@ import { startTlsProxy } from "../../support/tls-proxy.ts";
 
 const readEnd = (name: string) => Date.parse(new X509Certificate(readFileSync(getTlsFile(name))).validTo) / 1_000;
 
-describe("the metric of the servers' certificates", function () {
-  this.timeout(120_000);
+describe("the metric of the servers' certificates", () => {
   const logger = pino({ enabled: false });
 
   /** Returns the metric of each server as soon as all have been read. */
@@ -36,38 +35,27 @@ describe("the metric of the servers' certificates", function () {
     const log = await startTlsProxy(1);
     const postgres = await startPostgresPair();
     const nats = await startNatsServer(TLS_BLOCK);
-    try {
-      const config = {
-        EVENTSTORE_URL: `esdb://admin:p:w@localhost:${log.port},127.0.0.1:${log.port}?tlsCAFile=ca.crt`,
-        DATABASE_URL: postgres.urls.projection,
-        NATS_URL: `tls://${nats.host}`,
-      };
-      const ends = await measure(config, 5);
-      const { primary, standby } = postgres.ports;
-      expect(ends).to.deep.equal({
-        [`localhost:${log.port}`]: readEnd("server.cert"),
-        [`127.0.0.1:${log.port}`]: readEnd("server.cert"),
-        [`localhost:${primary}`]: readEnd("localhost.cert"),
-        [`localhost:${standby}`]: readEnd("localhost.cert"),
-        [nats.host]: readEnd("server.cert"),
-      });
-    } finally {
-      await Promise.all([log.close(), postgres.stop(), nats.kill()]);
-    }
+    const config = {
+      EVENTSTORE_URL: `esdb://admin:p:w@localhost:${log.port},127.0.0.1:${log.port}?tlsCAFile=ca.crt`,
+      DATABASE_URL: postgres.urls.projection,
+      NATS_URL: `tls://${nats.host}`,
+    };
+    const ends = await measure(config, 5);
+    const { primary, standby } = postgres.ports;
+    expect(ends).to.deep.equal({
+      [`localhost:${log.port}`]: readEnd("server.cert"),
+      [`127.0.0.1:${log.port}`]: readEnd("server.cert"),
+      [`localhost:${primary}`]: readEnd("localhost.cert"),
+      [`localhost:${standby}`]: readEnd("localhost.cert"),
+      [nats.host]: readEnd("server.cert"),
+    });
   });
 
   it("a server without TLS has the value 0, and a server that does not respond has no value", async () => {
     const { eventstoreUrl, adminDatabaseUrl: databaseUrl, natsUrl } = await getTestServers();
-    const silentServer = createServer().listen(0, "127.0.0.1");
-    await once(silentServer, "listening");
-    const { port } = silentServer.address() as { port: number };
-    const config = {
-      EVENTSTORE_URL: eventstoreUrl,
-      DATABASE_URL: databaseUrl,
-      NATS_URL: `${natsUrl},tls://127.0.0.1:${port}`,
-    };
+    const { host } = await listenOnLoopback(createServer());
+    const config = { EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: databaseUrl, NATS_URL: `${natsUrl},tls://${host}` };
     const ends = await measure(config, 2);
-    silentServer.close();
     const toHost = (url: string) => new URL(url.replace(/^\w+:/, "http:")).host;
     expect(ends).to.deep.equal({ [toHost(databaseUrl)]: 0, [toHost(natsUrl)]: 0 });
   });

@@ -16,7 +16,6 @@ describe("webhooks through an egress proxy", () => {
   });
   after(async () => {
     await world.close();
-    await proxy.close();
     await partnerServer.close();
   });
 

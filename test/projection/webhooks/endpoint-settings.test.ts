@@ -3,17 +3,17 @@ import { expect } from "chai";
 import type { SigningKey } from "../../../shared/auth/signing-keys.ts";
 import { createAsymmetricSigner, exportWebhookKeys } from "../../../shared/webhooks/asymmetric-signature.ts";
 import { createSigningKey, verifyWithWhpk } from "../../support/asymmetric-keys.ts";
-import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { startReceiver } from "../../support/receiver.ts";
+import { useResource } from "../../support/resources.ts";
 import { listAcceptingLibraries, webhookLibraryNames } from "../../support/webhook-libraries.ts";
-import { createWorld, type Endpoint, type World } from "./world.ts";
+import { createWorld, type Endpoint } from "./world.ts";
 
 describe("changed settings of an endpoint", () => {
-  let world: World;
-  let receiver: Receiver;
+  const world = useResource(createWorld);
+  const receiver = useResource(startReceiver, "test");
   let signingKey: SigningKey;
 
   before(async () => {
-    world = await createWorld();
     signingKey = await createSigningKey("key");
     const options = {
       retryScheduleSeconds: [0.2, 0.2, 0.2],
@@ -23,11 +23,6 @@ describe("changed settings of an endpoint", () => {
     // A second dispatcher, as in a second process.
     world.start.webhooks(options);
   });
-  after(() => world.close());
-  beforeEach(async () => {
-    receiver = await startReceiver();
-  });
-  afterEach(() => receiver.close());
 
   const awaitDelivered = (eventId: string, endpoint: Endpoint) => world.awaitStatus(eventId, endpoint, "delivered");
   const deliver = async (endpoint: Endpoint) =>
@@ -109,9 +104,8 @@ describe("changed settings of an endpoint", () => {
     const endpoint = await world.registerEndpoint(receiver.url, { clinicId, branchIds: [ownBranchId, otherBranchId] });
     await world.changeEndpoint(endpoint, "WebhookEndpointChanged", { branchIds: [ownBranchId, uncoveredBranchId] });
     const eventIds: string[] = [];
-    for (const branchId of [ownBranchId, otherBranchId, uncoveredBranchId]) {
+    for (const branchId of [ownBranchId, otherBranchId, uncoveredBranchId])
       eventIds.push((await world.requestAppointment(clinicId, { branchId })).eventId);
-    }
     for (const eventId of eventIds) await awaitDelivered(eventId, witness);
     const deliveries = await Promise.all(eventIds.map((eventId) => world.readDelivery(eventId, endpoint)));
     expect(deliveries.map((delivery) => delivery !== undefined)).to.deep.equal([true, false, false]);
@@ -137,9 +131,8 @@ describe("changed settings of an endpoint", () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     await world.changeEndpoint(endpoint, "WebhookEndpointChanged", { rateLimitPerSecond: 10 });
     const eventIds: string[] = [];
-    for (let count = 0; count < 30; count += 1) {
+    for (let count = 0; count < 30; count += 1)
       eventIds.push((await world.requestAppointment(endpoint.clinicId)).eventId);
-    }
     for (const eventId of eventIds) await awaitDelivered(eventId, endpoint);
     const { rows } = await world.pool.query<{ count: number; seconds: number }>(
       `SELECT count(*)::integer AS count, extract(epoch FROM max(started_at) - min(started_at))::float8 AS seconds

@@ -1,8 +1,9 @@
 import { expect } from "chai";
 import type { Environment } from "../../../shared/domain/events/fields.ts";
 import { eventually } from "../../support/eventually.ts";
-import { type Receiver, startReceiver } from "../../support/receiver.ts";
-import { createWorld, type Endpoint, type World } from "./world.ts";
+import { startReceiver } from "../../support/receiver.ts";
+import { useResource } from "../../support/resources.ts";
+import { createWorld, type Endpoint } from "./world.ts";
 
 /** Number of endpoints of the slow application. */
 const ENDPOINT_COUNT = 49;
@@ -17,27 +18,19 @@ const MIN_CONCURRENT_ATTEMPTS = 100;
 const ATTEMPT_TIMEOUT_MS = 300_000;
 
 describe("an application whose endpoints do not respond", () => {
-  let world: World;
-  let slowReceiver: Receiver;
-  let receiver: Receiver;
+  const world = useResource(createWorld);
+  const slowReceiver = useResource(startReceiver);
+  const receiver = useResource(startReceiver);
   /** An endpoint of the slow application. */
   let slowEndpoint: Endpoint;
 
   before(async () => {
-    world = await createWorld();
-    slowReceiver = await startReceiver();
-    receiver = await startReceiver();
     world.startAll({ timeoutMs: ATTEMPT_TIMEOUT_MS });
     slowReceiver.setDefaultReaction({ mode: "hold" });
     slowReceiver.setDefaultReaction({ status: 200 }, "/healthy");
     slowEndpoint = await registerEndpoints(slowReceiver.url, "sandbox");
     await requestAppointments(slowEndpoint, "sandbox");
     await awaitSlotLimit(slowEndpoint);
-  });
-  after(async () => {
-    await slowReceiver.close();
-    await receiver.close();
-    await world.close();
   });
 
   /** Registers the endpoints of the slow application at one clinic. @returns one of the endpoints */
@@ -72,41 +65,16 @@ describe("an application whose endpoints do not respond", () => {
     await world.awaitStatus(eventId, endpoint, "delivered", 40_000);
   }
 
-  it("endpoints that do not respond do not delay an application with another host", async () => {
-    const otherEndpoint = await world.registerEndpoint(receiver.url, { environment: "sandbox" });
-    await expectDelivered(otherEndpoint, "sandbox");
-    expect(await countAttempts(slowEndpoint, "finished")).to.equal(0);
-  });
-
-  it("endpoints that do not respond do not delay another application with the same host", async () => {
-    const otherEndpoint = await world.registerEndpoint(`${slowReceiver.url}/healthy`, { environment: "sandbox" });
-    await expectDelivered(otherEndpoint, "sandbox");
-    expect(await countAttempts(slowEndpoint, "finished")).to.equal(0);
-  });
-
-  it("endpoints that do not respond in one environment do not delay deliveries in the other environment", async () => {
-    const otherEndpoint = await world.registerEndpoint(receiver.url, { environment: "production" });
-    await expectDelivered(otherEndpoint, "production");
-    expect(await countAttempts(slowEndpoint, "finished")).to.equal(0);
-  });
-
-  it("endpoints that respond slowly but successfully do not delay another application", async () => {
-    const otherEndpoint = await world.registerEndpoint(receiver.url, { environment: "sandbox" });
-    const firstWaveCount = await countAttempts(slowEndpoint, "in progress");
-    // After successful attempts, no endpoint is limited to one slot, so the application reaches its slot limit again.
-    const heldRequestCount = slowReceiver.countHeldRequests();
-    slowReceiver.release();
-    await eventually("the outcomes", async () => (await countAttempts(slowEndpoint, "finished")) >= heldRequestCount);
-    for (let n = 0; n < DELIVERIES_PER_ENDPOINT; n += 1) await requestAppointments(slowEndpoint, "sandbox");
-    await eventually(
-      "as many attempts as before the release",
-      async () => (await countAttempts(slowEndpoint, "in progress")) >= firstWaveCount - 16,
-      40_000,
-    );
-    const finishedCount = await countAttempts(slowEndpoint, "finished");
-    for (let n = 0; n < 5; n += 1) await expectDelivered(otherEndpoint, "sandbox");
-    expect(await countAttempts(slowEndpoint, "finished")).to.equal(finishedCount);
-  });
+  for (const [other, path, environment] of [
+    ["an application with another host", undefined, "sandbox"],
+    ["another application with the same host", "/healthy", "sandbox"],
+    ["deliveries in the other environment", undefined, "production"],
+  ] as const)
+    it(`endpoints that do not respond do not delay ${other}`, async () => {
+      const url = path === undefined ? receiver.url : slowReceiver.url + path;
+      await expectDelivered(await world.registerEndpoint(url, { environment }), environment);
+      expect(await countAttempts(slowEndpoint, "finished")).to.equal(0);
+    });
 
   it("endpoints that do not respond do not delay another endpoint of their application", async () => {
     const sibling = await world.registerEndpoint(receiver.url, {

@@ -1,42 +1,41 @@
 /** Kills or freezes the current process when the webhooks role reaches a given step. */
-import { JsMsgImpl } from "nats/lib/jetstream/jsmsg.js";
 import type pg from "pg";
 
 /** Pairs of steps between which the process can be killed. */
 export const killingSteps = [
-  "match | insert",
-  "insert | commit",
-  "commit | ack",
-  "ack | lease",
+  "added | blocked",
+  "blocked | released",
+  "released | committed",
+  "committed release | lease",
   "lease | send",
   "response | record",
   "record | commit",
-  "committed record | next",
-  "event appended | event removed",
+  "committed record | release",
+  "event found | event appended",
+  "event appended | row deleted",
 ] as const;
 export type KillingStep = (typeof killingSteps)[number];
 
 /**
  * For each step, an SQL statement and the time at which the process is killed: before the statement, or after its
- * result. A `never` trigger blocks the statement instead. For a commit, the name of the committed statement follows
- * `COMMIT`.
+ * result. For a commit, the name of the committed statement follows `COMMIT`.
  */
-const triggers: Record<KillingStep, { timing: "before" | "after" | "never"; statement: RegExp }> = {
-  "match | insert": { timing: "after", statement: /^match endpoints/ },
-  "insert | commit": { timing: "after", statement: /^insert deliveries/ },
-  "commit | ack": { timing: "after", statement: /^COMMIT insert deliveries/ },
-  "ack | lease": { timing: "never", statement: /^claim due deliveries/ },
+const triggers: Record<KillingStep, { timing: "before" | "after"; statement: RegExp }> = {
+  "added | blocked": { timing: "after", statement: /^add deliveries/ },
+  "blocked | released": { timing: "before", statement: /^release deliveries/ },
+  "released | committed": { timing: "after", statement: /^release deliveries/ },
+  "committed release | lease": { timing: "after", statement: /^COMMIT release deliveries/ },
   "lease | send": { timing: "after", statement: /^claim due deliveries/ },
   "response | record": { timing: "before", statement: /^write (successes|attempts)/ },
   "record | commit": { timing: "after", statement: /^move deliveries/ },
-  "committed record | next": { timing: "after", statement: /^(write successes|COMMIT move deliveries)/ },
-  "event appended | event removed": { timing: "before", statement: /^DELETE FROM webhooks\.outbox/ },
+  "committed record | release": { timing: "after", statement: /^(write successes|COMMIT move deliveries)/ },
+  "event found | event appended": { timing: "after", statement: /^unrecorded failures/ },
+  "event appended | row deleted": { timing: "before", statement: /^DELETE FROM webhooks\.failing_endpoint/ },
 };
 
 /** @param signal SIGKILL, or SIGSTOP to freeze the process */
 export function killAt(step: KillingStep, pool: pg.Pool, signal: NodeJS.Signals): void {
   const kill = () => process.kill(process.pid, signal);
-  if (step === "ack | lease") killAfterAck(kill);
   const { timing, statement } = triggers[step];
   const watch = (queryable: { query: unknown }) => {
     const query = (queryable.query as (...parameters: unknown[]) => unknown).bind(queryable);
@@ -46,12 +45,11 @@ export function killAt(step: KillingStep, pool: pg.Pool, signal: NodeJS.Signals)
       if (typeof parameters.at(-1) === "function") return query(...parameters);
       const name = getStatementName(parameters[0]);
       const statementName = name === "COMMIT" ? `COMMIT ${lastWrite}` : name;
-      if (name === "insert deliveries" || name === "move deliveries") lastWrite = name;
+      if (name === "release deliveries" || name === "move deliveries") lastWrite = name;
       if (statement.test(statementName) && timing === "before") kill();
-      if (statement.test(statementName) && timing === "never") await new Promise(() => undefined);
-      const queryResult = (await query(...parameters)) as { rowCount: number | null };
+      const queryResult = (await query(...parameters)) as pg.QueryResult;
       const isReached = timing === "after" && statement.test(statementName);
-      if (isReached && (name === "COMMIT" || (queryResult.rowCount ?? 0) > 0)) kill();
+      if (isReached && (name === "COMMIT" || concernsDelivery(queryResult))) kill();
       return queryResult;
     };
   };
@@ -64,15 +62,13 @@ export function killAt(step: KillingStep, pool: pg.Pool, signal: NodeJS.Signals)
   });
 }
 
+/** Some statements return a row without an endpoint if they have found no delivery. */
+function concernsDelivery({ rows, rowCount }: pg.QueryResult): boolean {
+  return rows.length === 0 ? rowCount !== 0 : rows.some(({ endpointId }) => endpointId !== null);
+}
+
 function getStatementName(statement: unknown): string {
   if (typeof statement === "string") return statement.trimStart();
   const { name, text } = statement as { name?: string; text: string };
   return name ?? text.trimStart();
-}
-
-/** Kills the process after the NATS server has confirmed an acknowledgement. */
-function killAfterAck(kill: () => void): void {
-  JsMsgImpl.prototype.ack = function (this: JsMsgImpl) {
-    void this.ackAck().then(kill);
-  };
 }

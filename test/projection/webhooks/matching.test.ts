@@ -2,25 +2,21 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { detailDefaults } from "../../../shared/domain/events/appointment.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
-import { createWorld, type Endpoint, type EndpointOptions, type World } from "./world.ts";
+import { useResource } from "../../support/resources.ts";
+import { createWorld, type Endpoint, type EndpointOptions } from "./world.ts";
 
 describe("endpoints that get an event", () => {
-  let world: World;
+  const world = useResource(createWorld);
   let receiver: Receiver;
 
   before(async () => {
-    world = await createWorld();
     world.startAll();
     receiver = await startReceiver();
-  });
-  after(async () => {
-    await world.close();
-    await receiver.close();
   });
 
   /**
    * Returns the ids of the endpoints that have a delivery of an event. First waits for the delivery of a later
-   * appointment, because messages are processed in order.
+   * appointment, because events are processed in order.
    */
   const listEndpointIds = async (eventId: string, witnessEndpoint: Endpoint) => {
     const { eventId: lastEventId } = await world.requestAppointment(witnessEndpoint.clinicId);

@@ -1,18 +1,17 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { reportExpiringSecrets } from "../../../projection/webhooks/maintenance.ts";
-import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { findExpiringSecrets } from "../../../projection/webhooks/record/record-events.ts";
 import type { OperationalEventType } from "../../../shared/domain/events/partner.ts";
 import {
   endpointDisabledBody,
   endpointFailingBody,
   secretExpiringBody,
 } from "../../../shared/partner-api/webhook-body.ts";
-import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { useResource } from "../../support/resources.ts";
 import { listAcceptingLibraries, webhookLibraryNames } from "../../support/webhook-libraries.ts";
-import { createWorld, type Endpoint, type World } from "./world.ts";
+import { createWorld, type Endpoint } from "./world.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -23,7 +22,7 @@ const schemas = {
 };
 
 describe("operational events", () => {
-  let world: World;
+  const world = useResource(createWorld);
   let receiver: Receiver;
   /** Milliseconds by which the clock of the webhooks role is ahead. */
   let clockAheadMs = 0;
@@ -31,17 +30,14 @@ describe("operational events", () => {
     world.start.webhooks({ clock: () => Date.now() + clockAheadMs, retryScheduleSeconds: [] });
 
   before(async () => {
-    world = await createWorld();
     world.start.projectors();
     world.start.relay();
     startWebhooks();
   });
-  after(() => world.close());
   beforeEach(async () => {
     clockAheadMs = 0;
     receiver = await startReceiver();
   });
-  afterEach(() => receiver.close());
 
   /** Registers an endpoint with its own path that receives only operational events. */
   async function registerObserver(path: string, siblingEndpoint: Endpoint, ...types: OperationalEventType[]) {
@@ -58,7 +54,7 @@ describe("operational events", () => {
       .map((body) => schemas[body.type as OperationalEventType].parse(body));
   const awaitBody = (path: string, count = 1) =>
     eventually(`event ${count} at ${path}`, async () => listBodies(path)[count - 1]);
-  /** Waits until all earlier messages are processed: delivers one more appointment event to the endpoint. */
+  /** Waits until all earlier events are processed: delivers one more appointment event to the endpoint. */
   async function deliverAppointment(endpoint: Endpoint, outcome: "failed" | "delivered"): Promise<void> {
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await world.awaitStatus(eventId, endpoint, outcome);
@@ -103,9 +99,8 @@ describe("operational events", () => {
     await awaitBody("/observer", 2);
     await deliverAppointment(endpoint, "failed");
     expect(await listReportTypes(endpoint)).to.deep.equal(Array(2).fill("WebhookEndpointFailureReported"));
-    for (const path of ["/failing", "/other-type", "/stranger-observer"]) {
+    for (const path of ["/failing", "/other-type", "/stranger-observer"])
       expect(listBodies(path), path).to.deep.equal([]);
-    }
   });
 
   it("endpoint.disabled is sent with the reason, and can be replayed", async () => {
@@ -120,8 +115,7 @@ describe("operational events", () => {
     await deliverAppointment(endpoint, "failed");
     const body = await awaitBody("/observer");
     expect(body.data).to.deep.equal({ endpoint: { id: endpointId, url: `${receiver.url}/gone` }, reason: "gone" });
-    const deliveryId = deriveWebhookDeliveryId(body.id, observer.endpointId);
-    await world.awaitDeliveryEvents(deliveryId, "WebhookDeliveryFailed");
+    await world.awaitStatus(body.id, observer, "failed");
     receiver.setDefaultReaction({ status: 200 }, "/observer");
     await world.requestReplay(body.id, observer);
     await world.awaitStatus(body.id, observer, "delivered");
@@ -151,48 +145,12 @@ describe("operational events", () => {
       expiresAt: expiries[0],
     });
     expect(listAcceptingLibraries(endpoint.secret, listRequests("/rotated")[0]!)).to.deep.equal(webhookLibraryNames);
-    const reportAfter = (hours: number) => reportExpiringSecrets(world.pool, Date.now() + hours * HOUR_MS);
+    const reportAfter = async (hours: number) =>
+      world.recordEvents(await findExpiringSecrets(world.pool, Date.now() + hours * HOUR_MS));
     expect(await Promise.all([reportAfter(2), reportAfter(2)])).to.deep.equal([1, 1]);
     expect((await awaitBody("/rotated", 2)).data).to.deep.include({ expiresAt: expiries[1] });
     await eventually("the report", async () => (await reportAfter(3)) === 0);
     await deliverAppointment(endpoint, "delivered");
     expect(await listReportTypes(endpoint)).to.deep.equal(Array(2).fill("WebhookSecretExpiryReported"));
-  });
-});
-
-describe("the search for expiring secrets", () => {
-  let world: World;
-  before(async () => {
-    world = await createWorld();
-    world.start.projectors();
-  });
-  after(() => world.close());
-
-  it("if more than 1,000 secrets expire, those that expire first are reported first", async () => {
-    const endpoint = await world.registerEndpoint("https://hooks.example.com/");
-    await world.awaitRows("webhook_secret", "endpoint_id = $1", [endpoint.endpointId]);
-    const copyRow = (table: string, changes: { endpoint_id: string }[]) =>
-      world.pool.query(
-        `INSERT INTO ${READ_MODEL_SCHEMA}.${table}
-         SELECT (jsonb_populate_record(t, change)).* FROM ${READ_MODEL_SCHEMA}.${table} t, jsonb_array_elements($2) change
-          WHERE t.endpoint_id = $1`,
-        [endpoint.endpointId, JSON.stringify(changes)],
-      );
-    const secrets = Array.from({ length: 1_001 }, (_, index) => {
-      const [endpoint_id, secretId] = [randomUUID(), randomUUID()];
-      const expiresAt = new Date(Date.now() + (index === 1_000 ? 1 : 5) * HOUR_MS).toISOString();
-      const former = { secretId, expiresAt, isReported: false, rotationId: secretId, correlationId: secretId };
-      return { endpoint_id, former_secrets: [former] };
-    });
-    await copyRow(
-      "webhook_endpoint",
-      secrets.map(({ endpoint_id }) => ({ endpoint_id })),
-    );
-    await copyRow("webhook_secret", secrets);
-    expect(await reportExpiringSecrets(world.pool, Date.now())).to.equal(1_000);
-    const { rowCount } = await world.pool.query("SELECT FROM webhooks.outbox WHERE stream = $1", [
-      `webhookEndpoint-${secrets.at(-1)?.endpoint_id}`,
-    ]);
-    expect(rowCount).to.equal(1);
   });
 });

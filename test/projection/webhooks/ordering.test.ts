@@ -1,25 +1,21 @@
 import { expect } from "chai";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
-import { createWorld, type Endpoint, type World } from "./world.ts";
+import { useResource } from "../../support/resources.ts";
+import { createWorld, type Endpoint } from "./world.ts";
 
 describe("an endpoint with the order `appointment`", () => {
-  let world: World;
+  const world = useResource(createWorld);
   let receiver: Receiver;
   let endpoint: Endpoint;
 
   before(async () => {
-    world = await createWorld();
     // Attempts are not repeated. Two dispatchers run, as in two processes.
     const options = { retryScheduleSeconds: [], timeoutMs: 60_000, connectTimeoutMs: 60_000 };
     world.startAll(options);
     world.start.webhooks(options);
     receiver = await startReceiver();
     endpoint = await world.registerEndpoint(receiver.url, { ordering: "appointment" });
-  });
-  after(async () => {
-    await world.close();
-    await receiver.close();
   });
   beforeEach(() => {
     receiver.requests.length = 0;
@@ -51,24 +47,21 @@ describe("an endpoint with the order `appointment`", () => {
   const requestReplay = (eventId: string) => world.requestReplay(eventId, endpoint);
 
   it("a slow delivery delays only later events of its own appointment", async () => {
-    const [appointment, otherAppointment] = [
-      await world.requestAppointment(endpoint.clinicId),
-      await world.requestAppointment(endpoint.clinicId),
-    ];
-    setReactions(appointment.appointmentId, [{}, { mode: "hold" }]);
-    await awaitStatus(appointment.eventId, "delivered");
-    const eventIds = await reschedule(appointment.appointmentId, 3);
-    const otherEventIds = await reschedule(otherAppointment.appointmentId, 3);
-    await awaitStatus(otherEventIds.at(-1)!, "delivered");
-    expect(listRequests(otherAppointment.appointmentId)).to.deep.equal([0, 1, 2, 3]);
-    await eventually("the matched events", () => world.readDelivery(eventIds.at(-1)!, endpoint));
-    expect(listRequests(appointment.appointmentId)).to.deep.equal([0, 1]);
+    const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);
+    const { appointmentId: otherId } = await world.requestAppointment(endpoint.clinicId);
+    setReactions(appointmentId, [{}, { mode: "hold" }]);
+    await awaitStatus(eventId, "delivered");
+    const lastEventId = (await reschedule(appointmentId, 3)).at(-1)!;
+    await awaitStatus((await reschedule(otherId, 3)).at(-1)!, "delivered");
+    expect(listRequests(otherId)).to.deep.equal([0, 1, 2, 3]);
+    await eventually("the matched events", () => world.readDelivery(lastEventId, endpoint));
+    expect(listRequests(appointmentId)).to.deep.equal([0, 1]);
     receiver.release();
-    await awaitStatus(eventIds.at(-1)!, "delivered");
-    expect(listRequests(appointment.appointmentId)).to.deep.equal([0, 1, 2, 3]);
+    await awaitStatus(lastEventId, "delivered");
+    expect(listRequests(appointmentId)).to.deep.equal([0, 1, 2, 3]);
   });
 
-  it("after a delivery has failed, the next event is sent, and replays hold later events and arrive in order", async () => {
+  it("after a delivery has failed, the next event is sent, and replays block later events and arrive in order", async () => {
     const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);
     setReactions(appointmentId, [{ status: 500 }, { status: 500 }, { mode: "hold" }]);
     const eventIds = await reschedule(appointmentId, 3);
@@ -76,7 +69,7 @@ describe("an endpoint with the order `appointment`", () => {
     await eventually("the third event", () => receiver.countHeldRequests() === 1);
     expect(listRequests(appointmentId)).to.deep.equal([0, 1, 2]);
     setReactions(appointmentId, [{ mode: "hold" }]);
-    // The first replay is not held, although a later event is being sent.
+    // The first replay is not blocked, although a later event is being sent.
     await requestReplay(eventId);
     await eventually("the first replay", () => receiver.countHeldRequests() === 2);
     await requestReplay(eventIds[0]!);
@@ -89,12 +82,12 @@ describe("an endpoint with the order `appointment`", () => {
     expect(listRequests(appointmentId)).to.deep.equal([0, 1, 2, 0, 1, 3]);
   });
 
-  it("if the endpoint is disabled, held deliveries are skipped", async () => {
+  it("if the endpoint is disabled, blocked deliveries are skipped", async () => {
     const disabledEndpoint = await world.registerEndpoint(receiver.url, { ordering: "appointment" });
     const { appointmentId } = await world.requestAppointment(disabledEndpoint.clinicId);
     setReactions(appointmentId, [{ mode: "hold" }]);
     const [eventId] = await reschedule(appointmentId, 1);
-    await eventually("the held delivery", () => world.readDelivery(eventId!, disabledEndpoint));
+    await eventually("the blocked delivery", () => world.readDelivery(eventId!, disabledEndpoint));
     await world.changeEndpoint(disabledEndpoint, "WebhookEndpointDisabled", { reason: "operator" });
     await world.awaitStatus(eventId!, disabledEndpoint, "skipped");
     receiver.release();
@@ -109,10 +102,13 @@ describe("an endpoint with the order `appointment`", () => {
       events: ["appointment.updated"],
     });
     const { appointmentId } = await world.requestAppointment(clinicId);
-    const eventIds = await reschedule(appointmentId, 2);
-    for (const eventId of eventIds) {
-      await world.awaitStatus(eventId, updatesEndpoint, "delivered");
-    }
+    setReactions(appointmentId, [{}, { mode: "hold" }]);
+    const lastEventId = (await reschedule(appointmentId, 2)).at(-1)!;
+    await eventually("the matched events", () => world.readDelivery(lastEventId, updatesEndpoint));
+    await eventually("a request at each endpoint", () => receiver.countHeldRequests() === 2);
+    expect(listRequests(appointmentId, "/updates")).to.deep.equal([1]);
+    receiver.release();
+    await world.awaitStatus(lastEventId, updatesEndpoint, "delivered");
     expect(listRequests(appointmentId, "/updates")).to.deep.equal([1, 2]);
   });
 });

@@ -3,11 +3,12 @@ import { once } from "node:events";
 import { expect } from "chai";
 import { withDeathSignal } from "../../../deploy/local/setup/processes.mjs";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
-import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { deriveWebhookDeliveryId } from "../../../shared/webhooks/delivery-id.ts";
 import { eventually } from "../../support/eventually.ts";
-import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { startReceiver } from "../../support/receiver.ts";
+import { useResource } from "../../support/resources.ts";
 import { type KillingStep, killingSteps } from "./killed-at.ts";
-import { createWorld, type Endpoint, type World } from "./world.ts";
+import { createWorld, type Endpoint } from "./world.ts";
 
 interface ChildOptions {
   timeoutMs: number;
@@ -22,22 +23,16 @@ const CHILD_SCRIPT = "test/projection/webhooks/webhooks-process.ts";
 
 /** The tests count rows by clinic, because an external event log may contain events of other tests. */
 describe("webhooks in several processes", () => {
-  let world: World;
-  let receiver: Receiver;
-  let failingReceiver: Receiver;
+  const world = useResource(createWorld, "test");
+  const receiver = useResource(startReceiver, "test");
+  const goneReceiver = useResource(startReceiver, "test");
   const children: ChildProcess[] = [];
 
   beforeEach(async () => {
-    world = await createWorld();
-    receiver = await startReceiver();
-    failingReceiver = await startReceiver();
     world.start.projectors();
   });
   afterEach(async () => {
     for (const child of children.splice(0)) child.kill("SIGKILL");
-    await world.close();
-    await receiver.close();
-    await failingReceiver.close();
   });
 
   /** Starts a process and waits until it has loaded its code. The process starts the role only after input. */
@@ -68,9 +63,8 @@ describe("webhooks in several processes", () => {
     world.start.webhooks({ timeoutMs: 60_000, connectTimeoutMs: 60_000 });
     const endpoints = await Promise.all(Array.from({ length: 6 }, () => world.registerEndpoint(receiver.url)));
     receiver.queueReactions(...Array(20).fill({ status: 500 }));
-    for (let round = 0; round < 25; round += 1) {
+    for (let round = 0; round < 25; round += 1)
       await Promise.all(endpoints.map(({ clinicId }) => world.requestAppointment(clinicId)));
-    }
     await eventually("150 deliveries", () => listSuccessfulRequests().length >= 150);
     await eventually("170 recorded attempts", async () => {
       const { rows } = await world.pool.query<{ status: string; deliveries: number; attempts: number }>(
@@ -89,8 +83,8 @@ describe("webhooks in several processes", () => {
     world.start.relay();
     world.start.webhooks();
     receiver.setDefaultReaction({ delayMs: 20 });
-    const slowEndpoint = await world.registerEndpoint(receiver.url);
-    await Promise.all(Array.from({ length: 60 }, () => world.requestAppointment(slowEndpoint.clinicId)));
+    const { clinicId } = await world.registerEndpoint(receiver.url);
+    await Promise.all(Array.from({ length: 60 }, () => world.requestAppointment(clinicId)));
     await eventually("60 deliveries", () => listSuccessfulRequests().length >= 60);
     expect(receiver.getMaxConcurrentRequests()).to.be.within(5, 48);
   });
@@ -114,7 +108,7 @@ describe("webhooks in several processes", () => {
 
   it("a process that is frozen in a transaction does not stop the webhooks of other endpoints", async () => {
     world.start.relay();
-    await startChild(loadChild({ timeoutMs: 1_000, step: "insert | commit", signal: "SIGSTOP" }));
+    await startChild(loadChild({ timeoutMs: 1_000, step: "blocked | released", signal: "SIGSTOP" }));
     const orderedEndpoint = await world.registerEndpoint(receiver.url, { ordering: "appointment" });
     const endpoint = await world.registerEndpoint(receiver.url);
     const { eventId, appointmentId } = await world.requestAppointment(orderedEndpoint.clinicId);
@@ -206,13 +200,10 @@ describe("webhooks in several processes", () => {
   it("a webhooks process that is killed between two steps neither loses nor duplicates a delivery", async function () {
     this.timeout(300_000);
     world.start.relay();
-    failingReceiver.setDefaultReaction({ status: 500 });
-    const cases: { eventId: string; endpoint: Endpoint; step: KillingStep }[] = [];
+    goneReceiver.setDefaultReaction({ status: 410 });
+    const cases: { eventId: string; nextEventId: string; endpoint: Endpoint; step: KillingStep }[] = [];
     // Loading the code takes longest, so the next two processes load it while the current process works.
-    const loadAtStep = (step: KillingStep) => {
-      const retryScheduleSeconds = step === "event appended | event removed" ? [] : [0.2, 0.2, 0.2];
-      return loadChild({ timeoutMs: 300, retryScheduleSeconds, step });
-    };
+    const loadAtStep = (step: KillingStep) => loadChild({ timeoutMs: 300, step });
     const childPromises = killingSteps.slice(0, 2).map(loadAtStep);
     for (const [index, step] of killingSteps.entries()) {
       const child = (await childPromises[index])!;
@@ -221,42 +212,32 @@ describe("webhooks in several processes", () => {
       // One statement records a success, so only the transaction that records a failure can be interrupted between
       // statements.
       if (step === "record | commit") receiver.queueReactions({ status: 500 });
-      // The claim of a delivery in order is a separate transaction.
-      const isClaimSeparate = step === "ack | lease" || step === "lease | send";
-      const endpoint = await world.registerEndpoint(
-        step.startsWith("event appended") ? failingReceiver.url : receiver.url,
-        { ordering: isClaimSeparate ? "appointment" : "none" },
-      );
-      const { eventId } = await world.requestAppointment(endpoint.clinicId);
-      cases.push({ eventId, endpoint, step });
+      const { url } = step.startsWith("event") ? goneReceiver : receiver;
+      const endpoint = await world.registerEndpoint(url, { ordering: "appointment" });
+      const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);
+      const nextEventId = await world.changeAppointment(appointmentId, "AppointmentConfirmed");
+      cases.push({ eventId, nextEventId, endpoint, step });
       const exitPromise = once(child, "exit");
       child.stdin.write("go");
       expect(await exitPromise, step).to.deep.equal([null, "SIGKILL"]);
     }
     world.start.webhooks({ timeoutMs: 300 });
-    for (const { eventId, endpoint, step } of cases) {
-      const expectedStatus = step.startsWith("event appended") ? "failed" : "delivered";
-      const { attempts } = await world.awaitStatus(eventId, endpoint, expectedStatus);
+    for (const { eventId, nextEventId, endpoint, step } of cases) {
+      const isGone = step.startsWith("event");
+      const { attempts } = await world.awaitStatus(eventId, endpoint, isGone ? "failed" : "delivered");
+      await world.awaitStatus(nextEventId, endpoint, isGone ? "skipped" : "delivered");
       const deliveryId = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
-      const requests = [
-        ...receiver.listDeliveryRequests(deliveryId),
-        ...failingReceiver.listDeliveryRequests(deliveryId),
-      ];
+      const requests = [...receiver.listDeliveryRequests(deliveryId), ...goneReceiver.listDeliveryRequests(deliveryId)];
       const unknownAttempts = attempts.filter(({ duration_ms }) => duration_ms === null);
       // Every request has a recorded attempt, either with its response or with an unknown outcome.
       expect(requests.length, step).to.be.within(1, attempts.length);
       expect(requests.length - unknownAttempts.length, step).to.be.at.most(attempts.length - unknownAttempts.length);
-      const { rows } = await world.pool.query(
-        "SELECT FROM webhooks.delivery WHERE event_id = $1 AND endpoint_id = $2",
-        [eventId, endpoint.endpointId],
-      );
-      expect(rows, step).to.have.length(1);
-      if (expectedStatus !== "failed") continue;
-      const events = await eventually("an empty outbox", async () => {
-        const { rowCount } = await world.pool.query("SELECT FROM webhooks.outbox");
-        return rowCount === 0 && world.log.read(`webhookDelivery-${deliveryId}`);
+      if (!isGone) continue;
+      await eventually("no unrecorded event", async () => {
+        return (await world.pool.query("SELECT FROM webhooks.failing_endpoint")).rowCount === 0;
       });
-      expect(events.map(({ type }) => type)).to.deep.equal(["WebhookDeliveryFailed"]);
+      const types = await world.listEventTypes(`webhookEndpoint-${endpoint.endpointId}`);
+      expect(types.filter((type) => type === "WebhookEndpointDisabled")).to.have.length(1);
     }
   });
 

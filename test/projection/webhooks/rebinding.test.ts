@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { createServer, type Server } from "node:net";
+import { createServer } from "node:net";
 import { expect } from "chai";
 import { type Connections, createConnections } from "../../../projection/webhooks/send/connections.ts";
 import { send } from "../../../projection/webhooks/send/send.ts";
 import { checkDestination, resolveHost, type SafeDestination } from "../../../shared/webhooks/destination.ts";
 import { type DnsServer, startDnsServer } from "../../support/dns-server.ts";
+import { listenOnLoopback } from "../../support/loopback.ts";
 import { createWorld } from "./world.ts";
 
 const PUBLIC_ADDRESS = "93.184.216.34";
@@ -15,26 +16,20 @@ const HOST_NAME = "hooks.partner.example";
 describe("a host name that resolves to a private address after the check", () => {
   let dnsServer: DnsServer;
   /** Server at the private address to which the host name resolves later. */
-  let privateServer: Server;
+  let privateServer: Awaited<ReturnType<typeof listenOnLoopback>>;
   let connectionCount = 0;
 
   beforeEach(async () => {
     connectionCount = 0;
     dnsServer = await startDnsServer();
-    privateServer = createServer((socket) => {
+    const server = createServer((socket) => {
       connectionCount += 1;
-      socket.on("error", () => undefined).destroy();
+      socket.destroy();
     });
-    privateServer.listen(0, PRIVATE_ADDRESS);
-    await once(privateServer, "listening");
-  });
-  afterEach(async () => {
-    privateServer.close();
-    await dnsServer.close();
+    privateServer = await listenOnLoopback(server, 0, PRIVATE_ADDRESS);
   });
 
   const lookup = (host: string) => resolveHost(host, [dnsServer.address]);
-  const getPrivatePort = () => (privateServer.address() as { port: number }).port;
 
   it("if a host name resolves to a private address after registration, each attempt is refused", async () => {
     dnsServer.setAddresses(PUBLIC_ADDRESS, PRIVATE_ADDRESS);
@@ -42,19 +37,15 @@ describe("a host name that resolves to a private address after the check", () =>
     const checkedDestination = await checkDestination(url, { allowsLoopback: false, lookup });
     expect(checkedDestination.addresses).to.deep.equal([PUBLIC_ADDRESS]);
     const world = await createWorld();
-    try {
-      world.startAll({ allowsLoopback: false, lookup, retryScheduleSeconds: [0.05] });
-      const endpoint = await world.registerEndpoint(url);
-      const { eventId } = await world.requestAppointment(endpoint.clinicId);
-      const { attempts } = await world.awaitStatus(eventId, endpoint, "failed");
-      expect(attempts.map(({ status_code, error }) => [status_code, error])).to.deep.equal([
-        [null, "address_not_public"],
-        [null, "address_not_public"],
-      ]);
-      expect(dnsServer.questions.filter((question) => question === `A ${HOST_NAME}`)).to.have.length(3);
-    } finally {
-      await world.close();
-    }
+    world.startAll({ allowsLoopback: false, lookup, retryScheduleSeconds: [0.05] });
+    const endpoint = await world.registerEndpoint(url);
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    const { attempts } = await world.awaitStatus(eventId, endpoint, "failed");
+    expect(attempts.map(({ status_code, error }) => [status_code, error])).to.deep.equal([
+      [null, "address_not_public"],
+      [null, "address_not_public"],
+    ]);
+    expect(dnsServer.questions.filter((question) => question === `A ${HOST_NAME}`)).to.have.length(3);
   });
 
   it("an attempt connects to the checked address without a second DNS lookup", async () => {
@@ -67,7 +58,7 @@ describe("a host name that resolves to a private address after the check", () =>
       post(applicationId, destination, headers, useNewConnection) {
         destinations.push(destination);
         const url = new URL(destination.url);
-        url.port = String(getPrivatePort());
+        url.port = String(privateServer.port);
         return realConnections.post(applicationId, { url, addresses: [PRIVATE_ADDRESS] }, headers, useNewConnection);
       },
     };
@@ -89,7 +80,7 @@ describe("a host name that resolves to a private address after the check", () =>
   it("a request connects to the checked address even if the host name now resolves to another address", async () => {
     dnsServer.setAddresses("203.0.113.9");
     const connections = createConnections();
-    const url = new URL(`http://${HOST_NAME}:${getPrivatePort()}/`);
+    const url = new URL(`http://${HOST_NAME}:${privateServer.port}/`);
     const request = connections.post(randomUUID(), { url, addresses: [PRIVATE_ADDRESS] }, {}, false);
     await once(request.end("{}"), "error");
     connections.close();

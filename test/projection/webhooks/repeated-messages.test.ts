@@ -1,243 +1,113 @@
-import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { connect, JSONCodec, type JsMsg, type NatsConnection, nanos } from "nats";
-import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
-import { readRelayCheckpoint, setRelayCheckpoint } from "../../../projection/checkpoints/relay-checkpoint.ts";
+import { connect, headers, type NatsConnection } from "nats";
 import { deriveStreamNames } from "../../../projection/relay/event-stream.ts";
-import { type EventMessage, MESSAGE_VERSION, relayMessageSchema } from "../../../projection/relay/message.ts";
-import { addDeliveries } from "../../../projection/webhooks/match/match-event.ts";
+import { MESSAGE_HEADERS } from "../../../projection/relay/publish.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
-import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { startReceiver } from "../../support/receiver.ts";
+import { useResource } from "../../support/resources.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
 
-/** Longer than the test, so that only returned messages are delivered again. Milliseconds. */
-const ACK_TIMEOUT_MS = 600_000;
-
-describe("a repeated message to the webhooks role", () => {
+/** Deliveries depend only on the rows of the read models. Messages only wake the dispatcher. */
+describe("deliveries if messages in NATS are wrong or missing", () => {
   let world: World;
-  let receiver: Receiver;
+  const receiver = useResource(startReceiver, "test");
   let natsConnection: NatsConnection;
 
-  beforeEach(async () => {
-    world = await createWorld();
-    receiver = await startReceiver();
-    natsConnection = await connect({ servers: world.natsUrl });
-    world.start.projectors();
-  });
+  async function setUp(natsUrl?: string): Promise<Endpoint> {
+    world = await createWorld(natsUrl === undefined ? {} : { natsUrl });
+    return world.registerEndpoint(receiver.url, { ordering: "appointment" });
+  }
   afterEach(async () => {
-    await natsConnection.close();
-    await world.close();
-    await receiver.close();
+    await natsConnection?.close();
   });
 
-  /** Delivers a new appointment. Messages are processed in order, so all earlier messages are processed afterwards. */
-  const deliver = async (endpoint: Endpoint) => {
-    const appointment = await world.requestAppointment(endpoint.clinicId);
-    await world.awaitStatus(appointment.eventId, endpoint, "delivered");
-    return appointment;
-  };
+  /** Requests and confirms an appointment, and waits for both deliveries. */
+  async function deliver({ clinicId }: Endpoint, endpoint: Endpoint): Promise<string[]> {
+    const { appointmentId, eventId } = await world.requestAppointment(clinicId);
+    const eventIds = [eventId, await world.changeAppointment(appointmentId, "AppointmentConfirmed")];
+    for (const id of eventIds) await world.awaitStatus(id, endpoint, "delivered");
+    return eventIds;
+  }
+  const expectRequests = (eventIds: readonly string[]) =>
+    expect(receiver.requests.map(({ body }) => JSON.parse(body).id)).to.deep.equal(eventIds);
 
-  /** Collects every message that is published from now on, including repeated messages. */
-  const collectMessages = () => {
+  it("repeated, late, unreadable and forged messages neither add, repeat, reorder nor skip a delivery", async () => {
+    const endpoint = await setUp();
+    natsConnection = await connect({ servers: world.natsUrl });
     const { subjectPrefix } = deriveStreamNames(world.databaseUrl);
-    const messages: { subject: string; data: Uint8Array; content: Record<string, unknown> }[] = [];
+    const messages: { subject: string; data: Uint8Array; position: string }[] = [];
     natsConnection.subscribe(`${subjectPrefix}.>`, {
-      callback: (_, { subject, data }) => {
-        messages.push({ subject, data, content: JSONCodec<Record<string, unknown>>().decode(data) });
+      callback: (_, { subject, data, headers: messageHeaders }) => {
+        messages.push({ subject, data, position: messageHeaders?.get(MESSAGE_HEADERS.position) ?? "" });
       },
     });
-    return messages;
-  };
-
-  it("a repeated event message does not add a second delivery", async () => {
-    const messages = collectMessages();
     await natsConnection.flush();
-    world.start.relay();
-    world.start.webhooks();
-    const endpoint = await world.registerEndpoint(receiver.url);
-    const { eventId } = await deliver(endpoint);
-    const message = messages.find(({ content }) => (content.body as { id?: string })?.id === eventId)!;
-    for (let i = 0; i < 3; i += 1) await natsConnection.jetstream().publish(message.subject, message.data);
-    await deliver(endpoint);
-    expect(receiver.requests).to.have.length(2);
-  });
-
-  it("two messages for one event in the same batch add one delivery", async () => {
-    const messages = collectMessages();
-    await natsConnection.flush();
-    world.start.relay();
-    const endpoint = await world.registerEndpoint(receiver.url);
-    await world.requestAppointment(endpoint.clinicId);
-    const { content } = await eventually("the message", () => messages[0]);
-    const event = relayMessageSchema.parse(content) as EventMessage;
-    await eventually(
-      "the read models",
-      async () => (await readCheckpoint(world.pool, READ_MODEL_SCHEMA)).position >= event.position,
-    );
-    const { dueEndpoints } = await addDeliveries(world, [event, event], Date.now());
-    expect(dueEndpoints).to.have.length(1);
-  });
-
-  it("a repeated replay message does not replay the delivery a second time", async () => {
-    const messages = collectMessages();
-    await natsConnection.flush();
-    world.start.relay();
-    world.start.webhooks({ retryScheduleSeconds: [] });
-    const endpoint = await world.registerEndpoint(receiver.url);
-    receiver.setDefaultReaction({ status: 500 });
-    const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.awaitStatus(eventId, endpoint, "failed");
-    const deliveryId = await world.requestReplay(eventId, endpoint);
-    await world.waitForDelivery(
-      eventId,
-      endpoint,
-      ({ status, attempts }) => status === "failed" && attempts.length === 2,
-    );
-    const message = messages.find(({ content }) => content.deliveryId === deliveryId)!;
-    for (let i = 0; i < 3; i += 1) await natsConnection.jetstream().publish(message.subject, message.data);
-    receiver.setDefaultReaction({});
-    await deliver(endpoint);
-    expect((await world.readDelivery(eventId, endpoint))?.attempts).to.have.length(2);
-  });
-
-  it("if a batch fails, the messages behind it return to the queue without waiting for their acknowledgement time", async () => {
-    world.start.relay();
-    world.start.webhooks();
-    const endpoint = await world.registerEndpoint(receiver.url);
-    await deliver(endpoint);
-    const { name, consumerName } = deriveStreamNames(world.databaseUrl);
-    const { consumers } = await natsConnection.jetstreamManager();
-    await consumers.update(name, consumerName, { ack_wait: nanos(ACK_TIMEOUT_MS) });
-    const countUnacknowledged = async () => (await consumers.info(name, consumerName)).num_ack_pending;
-    const locker = await world.pool.connect();
-    await locker.query("BEGIN; LOCK TABLE webhooks.delivery IN EXCLUSIVE MODE");
-    const events = [await world.requestAppointment(endpoint.clinicId)];
-    const blockedSql = "FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
-    await eventually("the first batch", async () => (await world.pool.query(`SELECT ${blockedSql}`)).rowCount === 1);
-    for (let i = 0; i < 3; i += 1) events.push(await world.requestAppointment(endpoint.clinicId));
-    await eventually("messages behind the batch", async () => (await countUnacknowledged()) === events.length);
-    await locker.query(`SELECT pg_terminate_backend(pid) ${blockedSql}`);
-    await locker.query("ROLLBACK");
-    locker.release();
-    for (const { eventId } of events) await world.awaitStatus(eventId, endpoint, "delivered");
-  });
-
-  it("a delivery is created again if a failover of Postgres lost it after its message was acknowledged", async () => {
-    const roles = [world.start.relay(), world.start.webhooks()];
-    const endpoint = await world.registerEndpoint(receiver.url);
-    const readStoredCheckpoint = () => readRelayCheckpoint(world.pool);
-    const event = await deliver(endpoint);
-    const checkpoint = await eventually("a checkpoint", async () => {
-      const storedCheckpoint = await readStoredCheckpoint();
-      return storedCheckpoint.eventId === event.eventId && storedCheckpoint;
-    });
-    const lostEvent = await deliver(endpoint);
-    await eventually("the checkpoint", async () => (await readStoredCheckpoint()).eventId === lostEvent.eventId);
-    await world.stopRoles(...roles);
-    // Restores the state of a replica that did not receive the last transactions of the relay and the dispatcher.
-    const client = await world.pool.connect();
-    await client.query("DELETE FROM webhooks.delivery WHERE event_id = $1", [lostEvent.eventId]);
-    await setRelayCheckpoint(client, checkpoint);
-    client.release();
-    expect(await world.readDelivery(lostEvent.eventId, endpoint)).to.equal(undefined);
-    world.start.relay();
-    world.start.webhooks();
-    await world.awaitStatus(lostEvent.eventId, endpoint, "delivered");
-  });
-
-  it("an event is delivered in order although the relay sent the acknowledged message of the event before it again", async () => {
-    const relay = world.start.relay();
-    const events = ["appointment.updated" as const];
-    const endpoint = await world.registerEndpoint(receiver.url, { events, ordering: "appointment" });
-    const firstEvent = await world.requestAppointment(endpoint.clinicId);
-    const { appointmentId } = firstEvent;
-    const schedule = { scheduledAt: "2030-05-01T10:00:00.000Z", durationMinutes: 45, reason: null };
-    const eventId = await world.changeAppointment(appointmentId, "AppointmentRescheduled", schedule);
-    const { name, consumerName } = deriveStreamNames(world.databaseUrl);
-    const consumer = await eventually("the consumer", () =>
-      natsConnection
-        .jetstream()
-        .consumers.get(name, consumerName)
-        .catch(() => undefined),
-    );
-    /** Acknowledges the next message about the first event, as a dispatcher does. Returns all other messages. */
-    const acknowledgeFirstEvent = async () => {
-      const otherMessages: JsMsg[] = [];
-      for (;;) {
-        const message = await consumer.next({ expires: 20_000 });
-        if (!message) throw new Error("The message is missing.");
-        if (message.json<{ body: { id: string } }>().body.id !== firstEvent.eventId) otherMessages.push(message);
-        else if (await message.ackAck()) break;
-      }
-      for (const message of otherMessages) message.nak();
+    world.startAll();
+    const eventIds = await deliver(endpoint, endpoint);
+    const findMessage = (id?: string) => messages.find(({ data }) => Buffer.from(data).includes(id!));
+    const second = await eventually("the messages", () => findMessage(eventIds[1]));
+    const first = findMessage(eventIds[0])!;
+    const publish = async (data: Uint8Array, position?: bigint | string, previousPosition = second.position) => {
+      const messageHeaders = headers();
+      if (position !== undefined) messageHeaders.set(MESSAGE_HEADERS.position, String(position));
+      messageHeaders.set(MESSAGE_HEADERS.previousPosition, previousPosition);
+      await natsConnection.jetstream().publish(first.subject, data, { headers: messageHeaders });
     };
-    await eventually("both messages", async () => (await consumer.info()).num_pending === 2);
-    // The relay stops before it can move its checkpoint.
+    for (const { data, position } of [second, first, second]) await publish(data, position, "-1");
+    for (const position of [undefined, "", "nonsense", "-1", "1.5", 2n ** 63n - 1n, 2n ** 70n, 10n ** 18n])
+      await publish(Buffer.from("nonsense"), position);
+    const laterIds = await deliver(endpoint, endpoint);
+    await publish(first.data, 10n ** 18n);
+    expectRequests([...eventIds, ...laterIds, ...(await deliver(endpoint, endpoint))]);
+    const { rows } = await world.pool.query(
+      `SELECT c.position <= r.position AS "isReached" FROM webhooks.checkpoint c, ${READ_MODEL_SCHEMA}.checkpoint r`,
+    );
+    expect(rows).to.deep.equal([{ isReached: true }, { isReached: true }]);
+  });
+
+  it("all events are delivered although messages are lost, and the stream is purged and deleted", async () => {
+    const endpoint = await setUp();
+    natsConnection = await connect({ servers: world.natsUrl });
+    const { streams } = await natsConnection.jetstreamManager();
+    const { name } = deriveStreamNames(world.databaseUrl);
+    world.start.projectors();
+    world.start.webhooks();
+    const eventIds = await deliver(endpoint, endpoint);
+    const relay = world.start.relay();
+    /** Waits until the stream contains the public events of the day. */
+    const awaitMessages = () =>
+      eventually("the messages", async () => {
+        const { rowCount } = await world.pool.query(
+          `SELECT FROM ${READ_MODEL_SCHEMA}.public_event WHERE type IS NOT NULL`,
+        );
+        return (await streams.info(name).catch(() => undefined))?.state.messages === rowCount;
+      });
+    await awaitMessages();
+    eventIds.push(...(await deliver(endpoint, endpoint)));
+    await streams.purge(name);
+    eventIds.push(...(await deliver(endpoint, endpoint)));
+    await streams.delete(name);
+    eventIds.push(...(await deliver(endpoint, endpoint)));
+    await awaitMessages();
     await world.stopRoles(relay);
-    await acknowledgeFirstEvent();
-    world.start.relay();
-    await acknowledgeFirstEvent();
-    world.start.webhooks();
-    await world.awaitStatus(eventId, endpoint, "delivered");
-    await eventually("the checkpoint", async () => {
-      return (await readRelayCheckpoint(world.pool)).eventId === eventId;
-    });
-    expect(receiver.requests).to.have.length(1);
+    eventIds.push(...(await deliver(endpoint, endpoint)));
+    expectRequests(eventIds);
   });
 
-  it("an unreadable message is removed from the stream, and the next message is processed", async () => {
-    world.start.relay();
-    world.start.webhooks();
-    const endpoint = await world.registerEndpoint(receiver.url);
-    await deliver(endpoint);
-    const { subjectPrefix, name, consumerName } = deriveStreamNames(world.databaseUrl);
-    const [id, clinicId, environment] = [randomUUID(), endpoint.clinicId, "production"];
-    const body = { id, type: "appointment.created", environment, clinicId, branchId: null };
-    const event = { kind: "event", position: "0", stream: "appointment-1", revision: "0", correlationId: id, body };
-    const publish = (text: string) =>
-      natsConnection.jetstream().publish(`${subjectPrefix}.production.appointment.created`, Buffer.from(text));
-    await publish("nonsense");
-    const { seq } = await publish(JSON.stringify({ version: MESSAGE_VERSION, ...event }));
-    await deliver(endpoint);
-    const { consumers } = await natsConnection.jetstreamManager();
-    await eventually("the removal", async () => (await consumers.info(name, consumerName)).ack_floor.stream_seq > seq);
-  });
-
-  it("a message about an event behind the end of the log is removed from the stream", async () => {
-    const messages = collectMessages();
-    await natsConnection.flush();
-    world.start.relay();
-    world.start.webhooks();
-    const endpoint = await world.registerEndpoint(receiver.url);
-    await deliver(endpoint);
-    const { subject, content } = messages[0]!;
-    const { name, consumerName } = deriveStreamNames(world.databaseUrl);
-    const { consumers } = await natsConnection.jetstreamManager();
-    for (const position of [String(2n ** 63n - 1n), String(2n ** 70n)]) {
-      const impossibleMessage = { ...content, position };
-      const { seq } = await natsConnection.jetstream().publish(subject, JSONCodec().encode(impossibleMessage));
-      await deliver(endpoint);
-      await eventually("removal", async () => (await consumers.info(name, consumerName)).ack_floor.stream_seq > seq);
-    }
-  });
-
-  it("a message of a newer release waits in the stream, and the next message is processed", async () => {
-    const messages = collectMessages();
-    await natsConnection.flush();
-    world.start.relay();
-    const webhooks = world.start.webhooks();
-    const endpoint = await world.registerEndpoint(receiver.url);
-    await deliver(endpoint);
-    const { subject, content } = messages[0]!;
-    const newerMessage = { ...content, kind: "batch", version: Number(content.version) + 1 };
-    const { seq } = await natsConnection.jetstream().publish(subject, JSONCodec().encode(newerMessage));
-    await deliver(endpoint);
-    await world.stopRoles(webhooks);
-    const { name, consumerName } = deriveStreamNames(world.databaseUrl);
-    const consumer = await natsConnection.jetstream().consumers.get(name, consumerName);
-    const message = await consumer.next({ expires: 20_000 });
-    expect(message?.seq).to.equal(seq);
-    message?.ack();
+  it("if a failover of Postgres loses the last transactions, their deliveries are added again", async () => {
+    const endpoint = await setUp();
+    world.startAll();
+    const readCheckpoint = async () =>
+      (await world.pool.query("SELECT position, event_id FROM webhooks.checkpoint WHERE name = 'deliveries'")).rows[0];
+    await deliver(endpoint, endpoint);
+    const { position, event_id } = await readCheckpoint();
+    const [lostId] = await deliver(endpoint, endpoint);
+    await world.pool.query(
+      `WITH lost AS (DELETE FROM webhooks.delivery WHERE event_position > $1)
+       UPDATE webhooks.checkpoint SET position = $1, event_id = $2 WHERE name = 'deliveries'`,
+      [position, event_id],
+    );
+    await world.awaitStatus(lostId!, endpoint, "delivered");
   });
 });

@@ -1,13 +1,15 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { continueReplay, continueReplays } from "../../../projection/webhooks/replay/continue-replays.ts";
+import { findEndedReplays } from "../../../projection/webhooks/record/record-events.ts";
+import { continueReplay } from "../../../projection/webhooks/replay/continue-replays.ts";
 import { findUnfinishedReplays, MAX_BATCH_SIZE } from "../../../projection/webhooks/replay/select-deliveries.ts";
-import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { WebhookReplayEvent } from "../../../shared/domain/events/partner.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
+import { deriveWebhookDeliveryId } from "../../../shared/webhooks/delivery-id.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
-import { createWorld, type Endpoint, type World } from "./world.ts";
+import { useResource } from "../../support/resources.ts";
+import { createWorld, type Endpoint } from "./world.ts";
 
 type Requested = Extract<WebhookReplayEvent, { type: "WebhookReplayRequested" }>["data"];
 
@@ -16,18 +18,13 @@ const toHoursAgo = (hours: number) => new Date(Date.now() - hours * 3_600_000).t
 const TWO_BATCHES = MAX_BATCH_SIZE + 1;
 
 describe("replays of several deliveries", () => {
-  let world: World;
+  const world = useResource(createWorld);
   let receiver: Receiver;
   let endpoint: Endpoint;
 
   before(async () => {
-    world = await createWorld();
     world.start.projectors();
     receiver = await startReceiver();
-  });
-  after(async () => {
-    await world.close();
-    await receiver.close();
   });
   beforeEach(async () => {
     receiver.requests.splice(0);
@@ -43,12 +40,12 @@ describe("replays of several deliveries", () => {
       const deliveryId = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
       await world.pool.query(
         `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
-           event_type, event_stream, event_revision, status, attempt_count, cause_id, correlation_id, created_at, updated_at)
-         VALUES ($1, $2, $3, $4, 'production', $5, 'appointment.created', $6, 0, $7, 3, $5, $5,
+           event_type, event_position, appointment_id, status, attempt_count, cause_id, correlation_id, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, 'production', $5, 'appointment.created', 0, $6, $7, 3, $5, $5,
            $8::timestamptz + $9 * interval '1 microsecond', $8)`,
         [
           ...[deliveryId, endpoint.endpointId, endpoint.clinicId, endpoint.applicationId, eventId],
-          ...[`appointment-${appointmentId}`, status, createdAt, n],
+          ...[appointmentId, status, createdAt, n],
         ],
       );
       return deliveryId;
@@ -98,9 +95,6 @@ describe("replays of several deliveries", () => {
     expect(receiver.requests.map(({ headers }) => headers["webhook-id"])).to.have.members(replayedIds);
     expect(await readStatuses(olderIds)).to.deep.equal({ failed: 1 });
     expect(await readStatuses(otherIds)).to.deep.equal({ delivered: 1, cancelled: 1 });
-    expect(await world.listEventTypes(`webhookDelivery-${replayedIds[0]}`)).to.deep.equal([
-      "WebhookDeliveryReplayRequested",
-    ]);
     const { rows } = await world.pool.query("SELECT attempt_count FROM webhooks.delivery WHERE delivery_id = $1", [
       replayedIds[0],
     ]);
@@ -122,17 +116,18 @@ describe("replays of several deliveries", () => {
     expect(receiver.requests[0]?.headers["webhook-id"]).to.equal(deliveryIds[0]);
   });
 
-  it("a delivery whose event the read models lack is left out", async () => {
+  it("an attempt fails if the read models lack the event", async () => {
     const ids = await insertDeliveries(2, "failed");
-    const setEvent = "UPDATE webhooks.delivery SET event_id = $2 WHERE delivery_id = $1";
-    await world.pool.query(setEvent, [ids[0], randomUUID()]);
-    const replay = await requestReplay();
-    expect(await continueReplay(deps(), replay, Date.now())).to.equal("ended");
-    expect(await readStatuses(ids)).to.deep.equal({ failed: 1, pending: 1 });
-    const webhooks = world.start.webhooks();
-    expect(await awaitEnd(replay.replayId)).to.deep.include({ replayedCount: 1, notReplayedCount: 1 });
-    expect(await world.listEventTypes(`webhookDelivery-${ids[0]}`)).to.deep.equal([]);
+    await world.pool.query("UPDATE webhooks.delivery SET event_id = $2 WHERE delivery_id = $1", [ids[0], randomUUID()]);
+    await requestReplay();
+    const webhooks = world.start.webhooks({ retryScheduleSeconds: [] });
+    await eventually("both outcomes", async () => {
+      const { delivered, failed } = await readStatuses(ids);
+      return delivered === 1 && failed === 1;
+    });
     await world.stopRoles(webhooks);
+    const { rows } = await world.pool.query("SELECT error FROM webhooks.attempt WHERE delivery_id = $1", [ids[0]]);
+    expect(rows).to.deep.equal([{ error: "event_unavailable" }]);
   });
 
   it("a replay stops if the endpoint is disabled", async () => {
@@ -146,29 +141,30 @@ describe("replays of several deliveries", () => {
     expect(await readStatuses(ids)).to.deep.equal({ failed: 1 });
   });
 
-  it("a locked delivery delays only its own replay", async () => {
-    const lockedIds = await insertDeliveries(2, "failed");
-    await requestReplay();
+  it("a request by id that stops counts as processed for its deliveries, but not for those of other endpoints", async () => {
+    const otherIds = await insertDeliveries(1, "failed");
     endpoint = await world.registerEndpoint(receiver.url);
-    const otherIds = await insertDeliveries(2, "failed");
-    await requestReplay();
-    const locker = await world.pool.connect();
-    await locker.query("SET idle_in_transaction_session_timeout = 0; BEGIN");
-    await locker.query("SELECT FROM webhooks.delivery WHERE delivery_id = $1 FOR UPDATE", [lockedIds[0]]);
-    const hasReplayed = await continueReplays(deps(), Date.now).finally(() => locker.release(true));
-    expect(hasReplayed).to.equal(true);
-    expect(await readStatuses(lockedIds)).to.deep.equal({ failed: 2 });
-    expect(await readStatuses(otherIds)).to.deep.equal({ pending: 2 });
-    await continueReplays(deps(), Date.now);
-    expect(await readStatuses(lockedIds)).to.deep.equal({ pending: 2 });
+    const ids = await insertDeliveries(1, "failed");
+    const replay = await requestReplay({ since: null, deliveryIds: [...ids, ...otherIds] });
+    await world.changeEndpoint(endpoint, "WebhookEndpointDisabled", { reason: "partner" });
+    await world.awaitEndpointStatus(endpoint, "disabled");
+    expect(await continueReplay(deps(), replay, Date.now())).to.equal("ended");
+    const { rows } = await world.pool.query(
+      'SELECT delivery_id AS id, replay_position AS "replayPosition" FROM webhooks.delivery WHERE delivery_id = ANY ($1)',
+      [[...ids, ...otherIds]],
+    );
+    expect(rows).to.have.deep.members([
+      { id: ids[0], replayPosition: replay.position },
+      { id: otherIds[0], replayPosition: null },
+    ]);
   });
 
   it("a replay leaves out a delivery that Postgres refuses", async () => {
     const ids = await insertDeliveries(5, "failed");
     // A delivery cannot be pending twice.
     await world.pool.query(
-      `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,
-         attempt_count) VALUES ($1, $2, '{}', now() + interval '1 day', 0, 0)`,
+      `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, event_id, event_position, next_attempt_at,
+         failed_attempt_count, attempt_count) VALUES ($1, $2, gen_random_uuid(), 0, now() + interval '1 day', 0, 0)`,
       [ids[3], endpoint.endpointId],
     );
     const replay = await requestReplay();
@@ -198,8 +194,8 @@ describe("replays of several deliveries", () => {
     const ids = await insertDeliveries(1, "failed");
     const replay = await requestReplay();
     await world.pool.query(
-      `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,
-         attempt_count) SELECT gen_random_uuid(), $1, '{}', now() + interval '1 day', 0, 0 FROM generate_series(1, 1000)`,
+      `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, event_id, event_position, next_attempt_at,
+         failed_attempt_count, attempt_count) SELECT gen_random_uuid(), $1, gen_random_uuid(), 0, now() + interval '1 day', 0, 0 FROM generate_series(1, 1000)`,
       [endpoint.endpointId],
     );
     expect(await continueReplay(deps(), replay, Date.now())).to.equal("waiting");
@@ -208,7 +204,7 @@ describe("replays of several deliveries", () => {
     expect(await continueReplay(deps(), replay, Date.now())).to.equal("ended");
   });
 
-  it("a process continues a replay with its next batch, and adds one event for each delivery", async () => {
+  it("a process continues a replay with its next batch, and its end is recorded once", async () => {
     const ids = await insertDeliveries(TWO_BATCHES, "failed");
     const replay = await requestReplay();
     const newestId = ids.at(-1)!;
@@ -217,15 +213,13 @@ describe("replays of several deliveries", () => {
     expect(await readStatuses([newestId])).to.deep.equal({ failed: 1 });
     expect(await continueReplay(deps(), replay, Date.now())).to.equal("ended");
     expect(await readStatuses(ids)).to.deep.equal({ pending: TWO_BATCHES });
-    const { rows } = await world.pool.query<{ type: string; count: number; streams: number }>(
-      `SELECT event->>'type' AS type, count(*)::integer AS count, count(DISTINCT stream)::integer AS streams
-         FROM webhooks.outbox WHERE event->'data'->>'replayId' = $1 GROUP BY type ORDER BY type`,
-      [replay.replayId],
-    );
-    expect(rows).to.deep.equal([
-      { type: "WebhookDeliveryReplayRequested", count: TWO_BATCHES, streams: TWO_BATCHES },
-      { type: "WebhookReplayCompleted", count: 1, streams: 1 },
-    ]);
+    const unrecordedEvents = await findEndedReplays(world.pool);
+    // The second time, as if the process had been killed after the first.
+    await world.recordEvents(unrecordedEvents);
+    await world.recordEvents(unrecordedEvents);
+    expect(await awaitEnd(replay.replayId)).to.include({ outcome: "completed", replayedCount: TWO_BATCHES });
+    const isSame = ({ stream }: { stream: string }) => stream === `webhookReplay-${replay.replayId}`;
+    expect((await findEndedReplays(world.pool)).filter(isSame)).to.deep.equal([]);
     const { rows: progress } = await world.pool.query(
       "SELECT replayed_count, not_replayed_count, outcome FROM webhooks.replay WHERE replay_id = $1",
       [replay.replayId],

@@ -1,8 +1,8 @@
 import { expect } from "chai";
 import type pg from "pg";
 import { WebhooksSession } from "../../../projection/webhooks/session.ts";
-import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
+import { createTestPool } from "../../support/connections.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
 
@@ -16,18 +16,18 @@ describe("the session of the webhooks role", () => {
 
   beforeEach(async () => {
     databaseUrl = (await createDatabaseWithReadModels()).urls.projection;
-    pool = createPool({ url: databaseUrl, applicationName: "test", size: 2, statementTimeoutMs: 5_000, logger });
+    pool = createTestPool(databaseUrl, { statementTimeoutMs: 5_000 });
     goneCount = 0;
   });
   afterEach(async () => {
     await Promise.all(stops.splice(0).map((stop) => stop()));
-    await pool.end();
   });
 
   async function openSession(applicationName: string): Promise<WebhooksSession> {
-    const session = new WebhooksSession(pool, () => {
+    const onSenderGone = () => {
       goneCount += 1;
-    });
+    };
+    const session = new WebhooksSession(pool, { onSenderGone, onPosition: () => undefined });
     const controller = new AbortController();
     const runPromise = session.run({ databaseUrl, applicationName, logger }, controller.signal);
     stops.push(async () => {

@@ -7,8 +7,6 @@ import { createWorld, type World } from "./world.ts";
 describe("the start of the webhooks role", () => {
   let world: World;
 
-  afterEach(() => world.close());
-
   it("if the event log is unavailable when the webhooks role starts, the status of the role shows the error", async () => {
     world = await createWorld({ eventstoreUrl: `esdb://127.0.0.1:${await findFreePort()}?tls=false` });
     await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = 5, event_id = gen_random_uuid()`);

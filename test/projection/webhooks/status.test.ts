@@ -7,19 +7,16 @@ import { createMetrics } from "../../../projection/status/metrics.ts";
 import { startReporter } from "../../../projection/status/reporter.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
+import { insertFailingEndpoint } from "../../support/failing-endpoint.ts";
 import { startReceiver } from "../../support/receiver.ts";
+import { useResource } from "../../support/resources.ts";
 import { createTestTerminal } from "../../support/terminal.ts";
-import { createWorld, type World } from "./world.ts";
+import { createWorld } from "./world.ts";
 
 const logger = createLogger("test", "silent");
 
 describe("the operator's status of webhooks", () => {
-  let world: World;
-
-  before(async () => {
-    world = await createWorld();
-  });
-  after(() => world.close());
+  const world = useResource(createWorld);
 
   const readStatus = async (json: boolean) => {
     const { terminal, outputLines } = createTestTerminal();
@@ -77,7 +74,7 @@ describe("the operator's status of webhooks", () => {
     expect(counts.pending).to.be.at.least(1);
     expect(counts.failed).to.be.at.least(1);
     expect(text).to.match(
-      /^webhooks: sends deliveries to partners\n {2}deliveries .*\n {2}process {6}test:[12] is running, 1 more running\n {2}last error {3}none$/m,
+      /^webhooks: sends deliveries to partners\n {2}position .*\n {2}deliveries .*\n {2}process {6}test:[12] is running, 1 more running\n {2}last error {3}none$/m,
     );
     const { node, icu, tz } = process.versions;
     expect(await readStatus(false)).to.contain(`\nruntime: Node.js ${node}, ICU ${icu}, time zone data ${tz}`);
@@ -127,9 +124,9 @@ describe("the operator's status of webhooks", () => {
     const dueAt = Date.now() + 3_600_000;
     const insertDelivery = (endpointId: string, dueSeconds: number, attemptCount: number) =>
       world.pool.query(
-        `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,
-           attempt_count)
-         SELECT gen_random_uuid(), $1, '{}', $2::timestamptz + make_interval(secs => $3), $4, $4`,
+        `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, event_id, event_position, next_attempt_at,
+           failed_attempt_count, attempt_count)
+         SELECT gen_random_uuid(), $1, gen_random_uuid(), 0, $2::timestamptz + make_interval(secs => $3), $4, $4`,
         [endpointId, new Date(dueAt), dueSeconds, attemptCount],
       );
     await world.pool.query("DELETE FROM webhooks.pending_delivery");
@@ -137,7 +134,7 @@ describe("the operator's status of webhooks", () => {
     await insertDelivery(healthy.endpointId, 30, 0);
     await insertDelivery(failing.endpointId, 10, 3);
     await insertDelivery(randomUUID(), -1_000, 0);
-    await world.pool.query("INSERT INTO webhooks.failing_endpoint VALUES ($1, now(), 3, now())", [failing.endpointId]);
+    await insertFailingEndpoint(world.pool, failing.endpointId);
     await eventually("the read models contain the endpoints", async () => {
       const delays = await measureDeliveryDelays(world.pool, dueAt + 60_000);
       return delays.healthy === 60 && delays.failing === 50;

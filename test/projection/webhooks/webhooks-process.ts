@@ -26,13 +26,7 @@ const {
   ...options
 } = JSON.parse(process.env.WORLD ?? "") as Settings;
 const logger = createLogger("child", "fatal");
-const pool = createPool({
-  url: databaseUrl,
-  applicationName: "child",
-  size: 4,
-  statementTimeoutMs: 30_000,
-  logger,
-});
+const pool = createPool({ url: databaseUrl, applicationName: "child", size: 4, statementTimeoutMs: 30_000, logger });
 const client = connectEventStore(eventstoreUrl, "child");
 const secretReader = createSecretBox(SECRET_KEYS);
 const deps = {

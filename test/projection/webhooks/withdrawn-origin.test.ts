@@ -1,14 +1,15 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { skipUnapprovedDeliveries } from "../../../projection/webhooks/record/close-deliveries.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
-import { createWorld, type Endpoint, type World } from "./world.ts";
+import { useResource } from "../../support/resources.ts";
+import { createWorld, type Endpoint } from "./world.ts";
 
 const DAY_MS = 24 * 60 * 60 * 1_000;
 
 describe("webhooks to an origin whose approval is withdrawn", () => {
-  let world: World;
+  const world = useResource(createWorld);
   let receiver: Receiver;
   let endpoint: Endpoint;
   /** Endpoint of another application at the same origin. For this application, the origin stays approved. */
@@ -16,18 +17,13 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   /** Milliseconds by which the clock of the webhooks role is ahead. */
   let clockAheadMs = 0;
 
-  before(async () => {
-    world = await createWorld();
-    world.startAll({ clock: () => Date.now() + clockAheadMs });
-  });
-  after(() => world.close());
+  before(() => world.startAll({ clock: () => Date.now() + clockAheadMs }));
   beforeEach(async () => {
     clockAheadMs = 0;
     receiver = await startReceiver();
     endpoint = await world.registerEndpoint(`${receiver.url}/own`);
     otherEndpoint = await world.registerEndpoint(`${receiver.url}/other`);
   });
-  afterEach(() => receiver.close());
 
   /**
    * Appends the event of an operator's command, and waits until the read models show the change. Running the command
@@ -49,9 +45,8 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     world.awaitStatus(eventId, targetEndpoint, "delivered");
   /** Waits for two deliveries to the other endpoint. A delivery that was due earlier would have been sent by then. */
   async function deliverToOtherEndpoint(): Promise<void> {
-    for (let round = 0; round < 2; round += 1) {
+    for (let round = 0; round < 2; round += 1)
       await waitUntilDelivered((await world.requestAppointment(otherEndpoint.clinicId)).eventId, otherEndpoint);
-    }
   }
   /** Requests an appointment, and waits until its delivery exists. */
   const requestHeldAppointment = async () => {
@@ -59,7 +54,6 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await world.awaitStatus(eventId, endpoint, "pending");
     return eventId;
   };
-  const toDeliveryId = (eventId: string) => deriveWebhookDeliveryId(eventId, endpoint.endpointId);
 
   it("deliveries to an origin without approval wait, while deliveries of other applications are sent", async () => {
     await waitUntilDelivered((await world.requestAppointment(endpoint.clinicId)).eventId);
@@ -113,18 +107,15 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await appendOperatorEvent("WebhookOriginWithdrawn");
     clockAheadMs = 120_000;
     await deliverToOtherEndpoint();
-    expect(await world.readDelivery(eventId, endpoint)).to.deep.include({
-      status: "pending",
-      attempt_count: 1,
-    });
+    expect(await world.readDelivery(eventId, endpoint)).to.deep.include({ status: "pending", attempt_count: 1 });
     await appendOperatorEvent("WebhookOriginApproved");
     expect((await waitUntilDelivered(eventId)).attempts).to.have.length(2);
   });
 
-  it("replays and test webhooks wait while the approval of the origin is withdrawn", async () => {
+  it("while the approval of the origin is withdrawn, replays stop, and test webhooks wait", async () => {
     receiver.queueReactions(...Array(4).fill({ status: 500 }));
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.awaitDeliveryEvents(toDeliveryId(eventId), "WebhookDeliveryFailed");
+    await world.awaitStatus(eventId, endpoint, "failed");
     await appendOperatorEvent("WebhookOriginWithdrawn");
     await world.requestReplay(eventId, endpoint);
     const { endpointId, applicationId, clinicId } = endpoint;
@@ -134,22 +125,23 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
       { type: "WebhookEndpointTested", data: { endpointId, applicationId, testId } },
       { environment: "production", clinicId },
     );
-    await world.awaitStatus(eventId, endpoint, "pending");
+    await world.awaitRows("webhook_replay", "endpoint_id = $1 AND outcome = 'stopped'", [endpointId]);
     await world.awaitStatus(testId, endpoint, "pending");
     await deliverToOtherEndpoint();
     expect(countRequests()).to.equal(4);
+    await world.awaitStatus(eventId, endpoint, "failed");
     await appendOperatorEvent("WebhookOriginApproved");
-    await waitUntilDelivered(eventId);
     await waitUntilDelivered(testId);
+    await world.requestReplay(eventId, endpoint);
+    await waitUntilDelivered(eventId);
   });
 
   it("deliveries to an origin without approval are skipped after 30 days, and can be replayed", async () => {
     await appendOperatorEvent("WebhookOriginWithdrawn");
     const eventId = await requestHeldAppointment();
-    clockAheadMs = 31 * DAY_MS;
-    const otherRole = world.start.webhooks({ clock: () => Date.now() + clockAheadMs });
-    await world.awaitDeliveryEvents(toDeliveryId(eventId), "WebhookDeliverySkipped");
-    await world.stopRoles(otherRole);
+    const { closedCounts } = await skipUnapprovedDeliveries(world.pool, Date.now() + 31 * DAY_MS);
+    expect(closedCounts.skipped).to.equal(1);
+    await world.awaitStatus(eventId, endpoint, "skipped");
     await appendOperatorEvent("WebhookOriginApproved");
     await world.requestReplay(eventId, endpoint);
     await waitUntilDelivered(eventId);

@@ -3,6 +3,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { Environment } from "../../../shared/domain/events/fields.ts";
+import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import type { AnimalAccess, DeliveryOrdering, SubscribedEventType } from "../../../shared/domain/events/partner.ts";
 import { type EventLog, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
 import { appointmentRequested } from "../../support/clinics.ts";
@@ -54,7 +55,8 @@ export function createAppender(log: EventLog) {
     event: CatalogEvent,
     options: { environment?: Environment; clinicId?: string } = {},
   ): Promise<string> => {
-    const id = randomUUID();
+    // The id of a test is that of its event.
+    const id = event.type === "WebhookEndpointTested" ? event.data.testId : randomUUID();
     const metadata = { ...createStoredMetadata(event), ...options, occurredAt: new Date().toISOString() };
     // The service may append to the same stream concurrently.
     for (;;) {
@@ -87,10 +89,11 @@ export async function registerEndpoint(
   const secret = `whsec_${randomBytes(32).toString("base64")}`;
   const encryptedSecret = await secretBox.seal(secret);
   const owner = { endpointId, applicationId, clinicId: options.belongsToApplication ? null : clinicId, environment };
-  await append(`webhookEndpoint-${endpointId}`, {
-    type: "WebhookEndpointRegistered",
-    data: { ...owner, url, events, secretId: randomUUID(), encryptedSecret },
-  });
+  await append(
+    `webhookEndpoint-${endpointId}`,
+    { type: "WebhookEndpointRegistered", data: { ...owner, url, events, secretId: randomUUID(), encryptedSecret } },
+    { environment },
+  );
   const { ordering } = options;
   if (ordering) {
     const data = { endpointId, ordering };
@@ -104,7 +107,7 @@ async function installApplication(append: Append, url: string, options: Partial<
   const { applicationId = randomUUID(), clinicId = randomUUID(), environment = "production" } = options;
   const { branchIds = null, animalAccess = "all" } = options;
   const scopes = ["webhooks:write" as const];
-  const installationId = randomUUID();
+  const installationId = deriveInstallationId(applicationId, clinicId);
   await append(`partnerApplication-${applicationId}`, {
     type: "ApplicationRegistered",
     data: { applicationId, environment, name: "Calendar", scopes },

@@ -4,15 +4,20 @@
  */
 import { randomUUID } from "node:crypto";
 import type pg from "pg";
+import { markFilled } from "../../../projection/checkpoints/checkpoint.ts";
 import { startProjectors } from "../../../projection/engine/projectors.ts";
 import { ensureReadModels, migrate } from "../../../projection/prepare-database.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import type { NatsSettings } from "../../../projection/relay/nats-settings.ts";
 import { startRelay } from "../../../projection/relay/relay.ts";
 import type { Role } from "../../../projection/roles/role.ts";
+import {
+  type RecordOptions,
+  recordEvents,
+  type UnrecordedEvent,
+} from "../../../projection/webhooks/record/record-events.ts";
 import { startWebhooks, type WebhooksOptions } from "../../../projection/webhooks/webhooks.ts";
 import type { AppointmentEvent } from "../../../shared/domain/events/appointment.ts";
-import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
@@ -20,11 +25,13 @@ import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
+import { deriveWebhookDeliveryId } from "../../../shared/webhooks/delivery-id.ts";
 import { createTestDataKeys } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
 import { startOwnLog } from "../../support/own-log.ts";
 import { createPlainLog } from "../../support/plain-log.ts";
+import { releaseLater } from "../../support/resources.ts";
 import { getTestServers } from "../../support/stack.ts";
 import { BRAND } from "./service-settings.ts";
 import {
@@ -94,6 +101,8 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
     await migrate(databaseUrl, logger);
     await ensureReadModels(pool, readModels);
   }
+  // The log is still empty, so partners receive all its events.
+  await markFilled(pool, READ_MODEL_SCHEMA);
   const roles = new Set<Role>();
   const nats = { ...servers.nats, url: natsUrl };
   const start = createStarters({ client, log, pool, dataKeys, databaseUrl, nats, logger }, roles);
@@ -130,12 +139,13 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
       }),
     /** Appends an event to the stream of an endpoint. @returns the event's id */
     changeEndpoint: ({ endpointId }: Endpoint, type: WebhookEndpointEvent["type"], data: object = {}) =>
-      append(`webhookEndpoint-${endpointId}`, { type, data: { endpointId, ...data } } as WebhookEndpointEvent),
+      append(`webhookEndpoint-${endpointId}`, { type, data: { endpointId, ...data } } as WebhookEndpointEvent, {
+        environment: "production",
+      }),
     /** Appends a request for a replay of the delivery of an event. @returns the delivery's id */
-    async requestReplay(eventId: string, { endpointId }: Endpoint) {
-      const deliveryId = deriveWebhookDeliveryId(eventId, endpointId);
-      const data = { deliveryId, endpointId };
-      await append(`webhookDelivery-${deliveryId}`, { type: "WebhookDeliveryReplayRequested", data });
+    async requestReplay(eventId: string, endpoint: Endpoint) {
+      const deliveryId = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
+      await world.requestReplays(endpoint, { deliveryIds: [deliveryId], since: null, statuses: ["failed", "skipped"] });
       return deliveryId;
     },
     /** Appends a request for a replay of several deliveries, by default of those that failed on a day. @returns its id */
@@ -146,6 +156,11 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
       const data = { replayId, ...owner, ...selection, statuses: ["failed" as const], requestHash: "0".repeat(64) };
       await append(`webhookReplay-${replayId}`, { type: "WebhookReplayRequested", data: { ...data, ...changes } });
       return replayId;
+    },
+    /** Records events in the log, as the webhooks role does. @returns their number */
+    async recordEvents(unrecordedEvents: readonly UnrecordedEvent[], options: Partial<RecordOptions> = {}) {
+      await recordEvents({ client, pool, log, logger, ...options }, unrecordedEvents);
+      return unrecordedEvents.length;
     },
     /** Waits until the check accepts the delivery of an event to an endpoint. */
     waitForDelivery: (
@@ -169,12 +184,6 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
     awaitFirstResponse: (eventId: string, endpoint: Endpoint, statusCode: number) =>
       world.waitForDelivery(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === statusCode),
     listEventTypes: async (stream: string): Promise<string[]> => (await log.read(stream)).map(({ type }) => type),
-    /** Waits until the stream of a delivery consists of events with the given types. */
-    awaitDeliveryEvents: (deliveryId: string, ...types: string[]) =>
-      eventually(
-        `the events ${types}`,
-        async () => (await world.listEventTypes(`webhookDelivery-${deliveryId}`)).join() === types.join(),
-      ),
     readEndpointState: async ({ endpointId }: Endpoint) => {
       const { rows } = await pool.query<{ status: string; disabled_reason: string | null }>(
         `SELECT status, disabled_reason FROM ${READ_MODEL_SCHEMA}.webhook_endpoint WHERE endpoint_id = $1`,
@@ -194,13 +203,13 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
         const sql = `SELECT FROM ${READ_MODEL_SCHEMA}.${table} WHERE ${condition}`;
         return (await pool.query(sql, values)).rowCount === count;
       }),
-    async close() {
+    close: releaseLater(async () => {
       await Promise.all([...roles].map((role) => role.stop()));
       await pool.end();
       await client.dispose();
       await ownLog?.stop();
       await database?.drop();
-    },
+    }),
   };
   return world;
 }
@@ -208,11 +217,7 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
 function createStarters(
   deps: Parameters<typeof startRelay>[0] & { log: EventLog; dataKeys: DataKeys },
   roles: Set<Role>,
-): {
-  projectors(): Role;
-  relay(): Role;
-  webhooks(options?: Partial<WebhooksOptions>): Role;
-} {
+): { projectors(): Role; relay(): Role; webhooks(options?: Partial<WebhooksOptions>): Role } {
   const registerRole = (role: Role) => {
     roles.add(role);
     return role;

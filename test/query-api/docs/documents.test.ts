@@ -34,7 +34,7 @@ describe("the OpenAPI documents", () => {
   const readDocument = async (name: keyof typeof documentPaths) =>
     (await (await fetchPath(documentPaths[name])).json()) as OpenApiDocument;
 
-  for (const [name, path] of Object.entries(documentPaths)) {
+  for (const [name, path] of Object.entries(documentPaths))
     describe(name, () => {
       it(`the ${name} document passes Spectral's OpenAPI ruleset without errors or warnings`, async () => {
         expect(await lint(await readDocument(name as keyof typeof documentPaths))).to.deep.equal([]);
@@ -76,14 +76,10 @@ describe("the OpenAPI documents", () => {
         expect(new Set(operationIds).size).to.equal(operationIds.length);
       });
     });
-  }
 
   it("the OpenAPI documents contain the configured cookie name, header brand and base URLs", async () => {
     const portalDocument = await readDocument("portal");
-    expect(portalDocument.components.securitySchemes.session).to.include({
-      in: "cookie",
-      name: "sb-test-auth-token",
-    });
+    expect(portalDocument.components.securitySchemes.session).to.include({ in: "cookie", name: "sb-test-auth-token" });
     const schemaText = JSON.stringify(portalDocument.components.schemas.ListCustomerProjectionsResult);
     expect(schemaText).to.contain('"const":"Vet & Co"');
     const partnerDocument = await readDocument("partner");
@@ -140,7 +136,7 @@ describe("the OpenAPI documents", () => {
     expect(components.securitySchemes.applicationCredentials).to.include({ type: "http", scheme: "basic" });
   });
 
-  for (const name of ["portal", "partner"] as const) {
+  for (const name of ["portal", "partner"] as const)
     it(`the ${name} document contains no form that client generators handle wrongly`, async () => {
       const document = await readDocument(name);
       expect(findGeneratorFaults(document, closedSchemas[name])).to.deep.equal([]);
@@ -150,7 +146,6 @@ describe("the OpenAPI documents", () => {
         expect(additionalProperties === false, schemaName).to.equal(isClosed);
       }
     });
-  }
 
   it("the check of generators reports each form that at least one generator handles wrongly", async () => {
     const exactDocument = structuredClone(partnerDocument);

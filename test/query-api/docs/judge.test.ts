@@ -46,7 +46,7 @@ describe("the response checker", () => {
   it("the response checker rejects a body that does not match the document", () => {
     expect(checkResponse({ body: { ...body, extra: 1 } })).to.match(/must NOT have additional properties/);
     expect(checkResponse({ body: { ...body, delivery: { id: "x", status: "pending" } } })).to.match(/format "uuid"/);
-    const error = { ok: false, error: "not_replayable", correlationId: randomUUID() };
+    const error = { ok: false, error: "not_replayable", correlationId: randomUUID(), docUrl: "/docs" };
     expect(checkResponse({ status: 409, body: error })).to.match(/must be equal to one of the allowed values/);
   });
 
@@ -56,7 +56,7 @@ describe("the response checker", () => {
     const codes = JSON.stringify(responses).matchAll(/"enum":\[([^\]]*)\]/g);
     const documentedCodes = new Set([...codes].flatMap(([, list = ""]) => JSON.parse(`[${list}]`) as string[]));
     expect(Object.keys(challenges)).to.have.members([...documentedCodes]);
-    const body = { ok: false, error: "insufficient_scope", correlationId: randomUUID() };
+    const body = { ok: false, error: "insufficient_scope", correlationId: randomUUID(), docUrl: "/docs" };
     const checkChallenge = (challenge: string | null) =>
       checkResponse({ status: 403, body }, { "WWW-Authenticate": challenge });
     expect(checkChallenge('Bearer error="insufficient_scope", scope="webhooks:write"')).to.equal("");

@@ -5,7 +5,6 @@ import {
   type PartnerOperation,
   type PartnerOperationId,
   partnerOperations,
-  toApplicationOperationId,
 } from "../../../shared/partner-api/operations.ts";
 import { MAX_APPLICATION_REQUESTS_PER_MINUTE } from "../../../shared/partner-api/rate-limits.ts";
 import type { PartnerWrite } from "../../../shared/partner-api/write-declaration.ts";
@@ -53,8 +52,8 @@ function createCommonTriggers(id: PartnerOperationId): StatusTriggers {
 }
 
 const hasInstallation = (id: PartnerOperationId) => {
-  const { requiresClinic, acceptsClinic, requiresSandbox, scope }: PartnerOperation = partnerOperations[id];
-  return scope === null || requiresClinic || acceptsClinic || requiresSandbox;
+  const { requiresClinic, requiresSandbox, scope }: PartnerOperation = partnerOperations[id];
+  return scope === null || requiresClinic || requiresSandbox;
 };
 
 /** Provokes the statuses that every operation without an installation can return. */
@@ -93,16 +92,16 @@ function createAccessTriggers(id: PartnerOperationId): StatusTriggers {
   };
 }
 
-/** Sends a request with the id of an endpoint that does not exist. */
-const createUnknownEndpointTrigger = (id: PartnerOperationId) =>
-  createChangeTrigger(id, ({ path }) => ({ path: path.replace(/endpoints\/[^/]+/, `endpoints/${randomUUID()}`) }));
+/** Sends a request with an unknown id in the path. */
+const createUnknownIdTrigger = (id: PartnerOperationId) =>
+  createChangeTrigger(id, ({ path }) => ({ path: path.replace(/^(\/[^/]+\/)[^/?]+/, `$1${randomUUID()}`) }));
 
 /** Revokes the endpoint of a request, and then sends the request. */
 const createRevocationTrigger =
   (id: PartnerOperationId): StatusTrigger =>
   async (world) => {
     const request = await validRequests[id](world.unrestrictedPartner, world);
-    const path = /^(\/application)?\/webhook-endpoints\/[^/]+/.exec(request.path)?.[0] ?? "";
+    const path = /^\/webhook-endpoints\/[^/]+/.exec(request.path)?.[0] ?? "";
     const { status } = await send(world.origins, { ...request, method: "DELETE", path });
     if (status !== 200) throw new Error(`Revoking the endpoint returned ${status}.`);
     return send(world.origins, request);
@@ -133,7 +132,7 @@ const REFUSED_AFTER_REVOCATION: readonly EndpointOperationId[] = [
 ];
 
 const refusesRevokedEndpoint = (id: PartnerOperationId) =>
-  REFUSED_AFTER_REVOCATION.some((refusedId) => id === refusedId || id === toApplicationOperationId(refusedId));
+  REFUSED_AFTER_REVOCATION.some((refusedId) => id === refusedId);
 
 /** Creates the triggers that follow from the declaration of an operation. */
 function createDeclaredTriggers(id: PartnerOperationId): StatusTriggers {
@@ -149,7 +148,7 @@ function createDeclaredTriggers(id: PartnerOperationId): StatusTriggers {
       413: createChangeTrigger(id, () => ({ body: JSON.stringify("x".repeat(70_000)) })),
       415: createHeaderTrigger(id, "Content-Type", "text/plain"),
     }),
-    ...(path.includes(":endpointId") && { 404: createUnknownEndpointTrigger(id) }),
+    ...(path.includes(":") && { 404: createUnknownIdTrigger(id) }),
     ...(refusesRevokedEndpoint(id) && { 409: createRevocationTrigger(id) }),
   };
 }
@@ -190,15 +189,14 @@ const furtherTriggers: Partial<Record<PartnerOperationId, StatusTriggers>> = {
   },
   listPartnerAppointments: {
     200: async (world) => {
-      for (let count = 0; count < 2; count += 1) {
+      for (let count = 0; count < 2; count += 1)
         await send(world.origins, await validRequests.createPartnerAppointment(world.unrestrictedPartner, world));
-      }
       return createValidTrigger("listPartnerAppointments")(world);
     },
     400: createChangeTrigger("listPartnerAppointments", ({ path }) => ({ path: `${path}&cursor=nowhere` })),
     422: createChangeTrigger("listPartnerAppointments", () => {
       const [eventId, subjectId] = [randomUUID(), randomUUID()];
-      const cursor = formatEventCursor({ position: "1", eventId, subjectId, epoch: "" });
+      const cursor = formatEventCursor({ position: "1", eventId, subjectId, memory: "" });
       return { path: `/appointments?updatedSince=${cursor}` };
     }),
   },
@@ -214,12 +212,11 @@ const furtherTriggers: Partial<Record<PartnerOperationId, StatusTriggers>> = {
   },
   getPartnerAppointment: {
     200: createReadAfterWriteTrigger("getPartnerAppointment"),
-    404: createChangeTrigger("getPartnerAppointment", () => ({ path: `/appointments/${randomUUID()}` })),
   },
   listEvents: {
     400: createChangeTrigger("listEvents", () => ({ path: "/events?after=nowhere" })),
     422: createChangeTrigger("listEvents", () => ({
-      path: `/events?after=${formatEventCursor({ position: "1", eventId: randomUUID(), epoch: "" })}`,
+      path: `/events?after=${formatEventCursor({ position: "1", eventId: randomUUID(), subjectId: randomUUID(), memory: "" })}`,
     })),
   },
   // The body is malformed, because the number of wrong codes is limited.
@@ -229,14 +226,11 @@ const furtherTriggers: Partial<Record<PartnerOperationId, StatusTriggers>> = {
   },
   getAnimalLink: {
     200: createReadAfterWriteTrigger("getAnimalLink"),
-    404: createChangeTrigger("getAnimalLink", () => ({ path: `/animal-links/${randomUUID()}` })),
   },
   endAnimalLink: {
-    404: createChangeTrigger("endAnimalLink", () => ({ path: `/animal-links/${randomUUID()}` })),
     409: createDeletedSandboxTrigger("endAnimalLink"),
   },
   withdrawSandboxLink: {
-    404: createChangeTrigger("withdrawSandboxLink", () => ({ path: `/animal-links/${randomUUID()}/withdraw` })),
     409: createDeletedSandboxTrigger("withdrawSandboxLink"),
     422: createChangeTrigger("withdrawSandboxLink", () => ({ body: { requestedBy: "application" } })),
   },
@@ -244,72 +238,45 @@ const furtherTriggers: Partial<Record<PartnerOperationId, StatusTriggers>> = {
     409: createDeletedSandboxTrigger("changeSandboxAccess"),
     422: createChangeTrigger("changeSandboxAccess", () => ({ body: { animalAccess: "some", branchIds: [] } })),
   },
+  createWebhookEndpoint: {
+    400: createChangeTrigger("createWebhookEndpoint", ({ body }) => ({
+      body: { ...(body as object), url: "https://10.0.0.1/" },
+    })),
+    409: async (world) => {
+      const partner = await world.createPartner();
+      await world.useUpEndpointQuotas(partner);
+      return send(world.origins, await validRequests.createWebhookEndpoint(partner, world));
+    },
+  },
+  getWebhookEndpoint: { 200: createReadAfterWriteTrigger("getWebhookEndpoint") },
+  updateWebhookEndpoint: {
+    400: createChangeTrigger("updateWebhookEndpoint", () => ({ body: { url: "https://10.0.0.1/" } })),
+  },
+  getWebhookDelivery: { 200: createReadAfterWriteTrigger("getWebhookDelivery") },
+  replayWebhookDeliveries: {
+    400: createChangeTrigger("replayWebhookDeliveries", () => ({ body: { since: "yesterday" } })),
+  },
+  getWebhookReplay: { 200: createReadAfterWriteTrigger("getWebhookReplay") },
   resetSandbox: { 409: createDeletedSandboxTrigger("resetSandbox") },
   changeSandboxAppointmentStatus: {
-    404: createChangeTrigger("changeSandboxAppointmentStatus", () => ({
-      path: `/appointments/${randomUUID()}/transitions`,
-    })),
     409: createChangeTrigger("changeSandboxAppointmentStatus", () => ({ body: { to: "completed" } })),
     422: createChangeTrigger("changeSandboxAppointmentStatus", () => ({ body: { to: "requested" } })),
   },
   rescheduleSandboxAppointment: {
-    404: createChangeTrigger("rescheduleSandboxAppointment", () => ({
-      path: `/appointments/${randomUUID()}/reschedule`,
-    })),
     409: async (world) => {
       const request = await validRequests.rescheduleSandboxAppointment(world.unrestrictedPartner, world);
       const path = request.path.replace("reschedule", "transitions");
       await send(world.origins, { ...request, path, body: { to: "cancelled" } });
       return send(world.origins, request);
     },
-    422: createChangeTrigger("rescheduleSandboxAppointment", () => ({
-      body: { scheduledAt: "2020-01-01T00:00:00Z" },
-    })),
+    422: createChangeTrigger("rescheduleSandboxAppointment", () => ({ body: { scheduledAt: "2020-01-01T00:00:00Z" } })),
   },
-};
-
-/** Creates the further triggers of the operations on endpoints, by operation on a clinic's endpoints. */
-const createEndpointTriggers = (
-  toId: (id: EndpointOperationId) => PartnerOperationId,
-): Partial<Record<EndpointOperationId, StatusTriggers>> => ({
-  createWebhookEndpoint: {
-    400: createChangeTrigger(toId("createWebhookEndpoint"), ({ body }) => ({
-      body: { ...(body as object), url: "https://10.0.0.1/" },
-    })),
-    409: async (world) => {
-      const partner = await world.createPartner();
-      await world.useUpEndpointQuotas(partner);
-      return send(world.origins, await validRequests[toId("createWebhookEndpoint")](partner, world));
-    },
-  },
-  getWebhookEndpoint: { 200: createReadAfterWriteTrigger(toId("getWebhookEndpoint")) },
-  updateWebhookEndpoint: {
-    400: createChangeTrigger(toId("updateWebhookEndpoint"), () => ({ body: { url: "https://10.0.0.1/" } })),
-  },
-  getWebhookDelivery: { 200: createReadAfterWriteTrigger(toId("getWebhookDelivery")) },
-  replayWebhookDeliveries: {
-    400: createChangeTrigger(toId("replayWebhookDeliveries"), () => ({ body: { since: "yesterday" } })),
-  },
-  getWebhookReplay: { 200: createReadAfterWriteTrigger(toId("getWebhookReplay")) },
-});
-
-const applicationTriggers = Object.fromEntries(
-  Object.entries(createEndpointTriggers(toApplicationOperationId)).map(([id, triggers]) => [
-    toApplicationOperationId(id as EndpointOperationId),
-    triggers,
-  ]),
-);
-
-const allFurtherTriggers: typeof furtherTriggers = {
-  ...furtherTriggers,
-  ...createEndpointTriggers((id) => id),
-  ...applicationTriggers,
 };
 
 /** Functions by operation and documented status. Each function provokes a response with its status. */
 export const statusTriggers = Object.fromEntries(
   (Object.keys(partnerOperations) as PartnerOperationId[]).map((id) => [
     id,
-    { ...createDeclaredTriggers(id), ...allFurtherTriggers[id] },
+    { ...createDeclaredTriggers(id), ...furtherTriggers[id] },
   ]),
 ) as Record<PartnerOperationId, StatusTriggers>;

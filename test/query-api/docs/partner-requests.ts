@@ -1,11 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { SANDBOX_LINK_CODES } from "../../../shared/domain/partner/sandbox-link-code.ts";
-import {
-  type ApplicationOperationId,
-  type EndpointOperationId,
-  type PartnerOperationId,
-  toApplicationOperationId,
-} from "../../../shared/partner-api/operations.ts";
+import type { PartnerOperationId } from "../../../shared/partner-api/operations.ts";
 import { applicationOwner, clinicOwner, createEndpointRequests } from "./endpoint-requests.ts";
 import type { PartnerContractWorld, SandboxPartner } from "./partner-world.ts";
 import { createClinicHeaders, type PartnerRequest, type RequestFactory, send } from "./sandbox-request.ts";
@@ -43,18 +38,6 @@ const withNewPartner =
     return createRequest(newPartner, link);
   };
 
-/**
- * Returns a factory of requests that name no clinic. The unrestricted partner is replaced by a new one, because an
- * application can send few such requests.
- */
-const withNewApplication =
-  (createRequest: RequestFactory): RequestFactory =>
-  async (partner, world) => {
-    if (partner !== world.unrestrictedPartner) return createRequest(partner, world);
-    const unrestrictedPartner = await world.createPartner();
-    return createRequest(unrestrictedPartner, { ...world, unrestrictedPartner });
-  };
-
 /** Returns a factory of requests to a new link. */
 const toLink = (method: "GET" | "DELETE" | "POST", suffix = "", body?: unknown): RequestFactory =>
   withNewPartner(async (partner, link) => ({
@@ -85,12 +68,7 @@ export const validRequests: Record<PartnerOperationId, RequestFactory> = {
     method: "POST",
     path: "/oauth/token",
     headers: {},
-    body: {
-      client_id: applicationId,
-      client_secret: clientSecret,
-      grant_type: "client_credentials",
-      environment,
-    },
+    body: { client_id: applicationId, client_secret: clientSecret, grant_type: "client_credentials", environment },
   }),
   listInstallations: ({ headers }) => ({ method: "GET", path: "/installations", headers }),
   getClinicContext: toClinic("/clinic/context"),
@@ -106,6 +84,7 @@ export const validRequests: Record<PartnerOperationId, RequestFactory> = {
     path: `/appointments/${await createAppointment(partner, world)}`,
     headers: createClinicHeaders(partner),
   }),
+  listSlots: toClinic("/slots?limit=2&from=2099-05-04T00:00:00Z"),
   listEvents: toClinic("/events?limit=2&wait=1"),
   linkAnimal: withNewPartner(async (partner) => toLinkRequest(partner)),
   listAnimalLinks: toClinic("/animal-links"),
@@ -123,10 +102,10 @@ export const validRequests: Record<PartnerOperationId, RequestFactory> = {
   changeSandboxAppointmentStatus: toNewAppointment("transitions", { to: "confirmed" }),
   rescheduleSandboxAppointment: toNewAppointment("reschedule", { scheduledAt: "2099-05-05T10:00:00Z" }),
   ...createEndpointRequests(clinicOwner),
-  ...(Object.fromEntries(
-    Object.entries(createEndpointRequests(applicationOwner)).map(([id, createRequest]) => [
-      toApplicationOperationId(id as EndpointOperationId),
-      withNewApplication(createRequest),
-    ]),
-  ) as Record<ApplicationOperationId, RequestFactory>),
+};
+
+/** Creates a request for each operation that an application has without a clinic. */
+export const applicationRequests: Partial<Record<PartnerOperationId, RequestFactory>> = {
+  listEvents: ({ headers }) => ({ method: "GET", path: "/application/events?limit=2", headers }),
+  ...createEndpointRequests(applicationOwner),
 };

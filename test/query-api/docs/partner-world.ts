@@ -8,11 +8,7 @@ import { startQueryApi } from "../../../query-api/start.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
 import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
-import {
-  partnerApplicationStreams,
-  webhookDeliveryStreams,
-  webhookEndpointPlacesStreams,
-} from "../../../shared/domain/events/partner.ts";
+import { partnerApplicationStreams, webhookEndpointPlacesStreams } from "../../../shared/domain/events/partner.ts";
 import { sandboxStreams } from "../../../shared/domain/events/sandbox.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
@@ -104,28 +100,18 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
     async useUpEndpointQuotas({ applicationId, clinicId }) {
       const takenAt = new Date().toISOString();
       const quotaPlaces = Array.from({ length: MAX_ENDPOINTS }, () => ({ endpointId: randomUUID(), takenAt }));
-      for (const ownerId of [deriveInstallationId(applicationId, clinicId), applicationId]) {
+      for (const ownerId of [deriveInstallationId(applicationId, clinicId), applicationId])
         await record(toStreamName(webhookEndpointPlacesStreams, ownerId), {
           type: "WebhookEndpointPlaceTaken",
           data: { ownerId, places: quotaPlaces },
         });
-      }
     },
     async tombstoneSandbox({ applicationId }) {
       const client = connectEventStore(api.eventstoreUrl, "test");
       await client.tombstoneStream(toStreamName(sandboxStreams, applicationId));
       await client.dispose();
     },
-    async createFailedDelivery(partner, endpointId) {
-      const { clinicId, applicationId, environment } = partner;
-      const kind =
-        clinicId === null ? { branchId: null, type: "installation.approved" } : { branchId: partner.branchId };
-      const deliveryId = await insertDelivery(admin, { endpointId, clinicId, applicationId, environment, ...kind });
-      await insertAttempts(admin, deliveryId, 1);
-      const data = { deliveryId, endpointId, attempts: 8 };
-      await record(toStreamName(webhookDeliveryStreams, deliveryId), { type: "WebhookDeliveryFailed", data }, clinicId);
-      return deliveryId;
-    },
+    createFailedDelivery: createDeliveryFactory(admin),
     async stop() {
       await admin.end();
       await servicesWithoutServers.stop();
@@ -135,12 +121,22 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
   };
 }
 
-async function createSandboxPartner(api: PartnerApi): Promise<SandboxPartner> {
+export async function createSandboxPartner(api: PartnerApi): Promise<SandboxPartner> {
   const partner = await api.createPartner();
   const { body } = await partner.request("GET", "/sandbox");
   const { clinicId, branches, animals } = body.sandbox;
   return { ...partner, clinicId, branchId: branches[0].id, animalId: animals[0].id };
 }
+
+export const createDeliveryFactory =
+  (admin: pg.Pool): PartnerContractWorld["createFailedDelivery"] =>
+  async (partner, endpointId) => {
+    const { clinicId, applicationId, environment } = partner;
+    const kind = clinicId === null ? { branchId: null, type: "installation.approved" } : { branchId: partner.branchId };
+    const deliveryId = await insertDelivery(admin, { endpointId, clinicId, applicationId, environment, ...kind });
+    await insertAttempts(admin, deliveryId, 1);
+    return deliveryId;
+  };
 
 /** Starts services that can verify tokens, but whose Postgres and event log are unavailable. */
 async function startWithoutServers({ signingKey, url }: TestCommand) {

@@ -5,19 +5,19 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 import { openClinic } from "../../support/clinics.ts";
 import type { CheckedResponse } from "../../support/openapi.ts";
 import { createPortalChecker } from "../../support/portal-document.ts";
-import { request, startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+import { request, startTestQueryApi } from "../../support/query-api.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
+import { useResource } from "../../support/resources.ts";
 
 const checker = createPortalChecker();
 
 /** Provokes each documented status of each portal operation, and compares the response with the document. */
 describe("responses of the portal API", () => {
-  let api: TestQueryApi;
+  const api = useResource(startTestQueryApi);
   let serviceWithoutServers: Awaited<ReturnType<typeof startQueryApi>>;
   let userId: string;
 
   before(async () => {
-    api = await startTestQueryApi();
     ({ userId } = await openClinic(api.given));
     const { issuer: PORTAL_JWT_ISSUER, secret: PORTAL_JWT_SECRET, cookieName } = api.provider;
     serviceWithoutServers = await startQueryApi({
@@ -55,13 +55,12 @@ describe("responses of the portal API", () => {
         expect(Object.keys(operation.responses)).to.have.members(Object.keys(statusTriggers));
       });
 
-      for (const [status, sendRequest] of Object.entries(statusTriggers)) {
+      for (const [status, sendRequest] of Object.entries(statusTriggers))
         it(`the portal operation ${operationId} returns ${status} as documented`, async () => {
           const response = await sendRequest(path);
           expect(response.status, JSON.stringify(response.body)).to.equal(Number(status));
           checker.checkResponse(documentedOperation, response);
         });
-      }
     });
   }
 });

@@ -28,11 +28,10 @@ describe("query parameters", () => {
     ["1e2", 100],
     [" 7", 100],
     [["7", "7"], 100],
-  ] as const) {
+  ] as const)
     it(`the value ${JSON.stringify(text)} of the query parameter \`limit\` is parsed as ${expected}`, () => {
       expect(parseLimit(text as string)).to.equal(expected);
     });
-  }
 
   it("the query parameter `offset` is clamped to the range from 0 to the largest Postgres integer", () => {
     expect(["-1", "0", "12", "9".repeat(400), "x"].map((text) => offsetParameter.parse(text))).to.deep.equal([
@@ -84,11 +83,10 @@ describe("timeWindow", () => {
     ["a nonexistent day", "2026-01-32T00:00:00Z"],
     ["empty", ""],
     ["a number", "1767571200000"],
-  ] as const) {
+  ] as const)
     it(`a time window ends seven days after \`from\` if \`to\` is ${title}`, () => {
       expect(toWindow("2026-01-01T00:00:00Z", to)).to.deep.equal(sevenDayWindow);
     });
-  }
 
   it("a time window of one millisecond is valid", () => {
     expect(toWindow("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.001Z").to).to.equal("2026-01-01T00:00:00.001Z");
@@ -141,10 +139,7 @@ describe("timeWindow", () => {
       fc.property(startArbitrary, spanArbitrary, offsetArbitrary, (fromMs, spanMs, offsetMinutes) => {
         expect(
           toWindow(formatWithOffset(fromMs, offsetMinutes), formatWithOffset(fromMs + spanMs, -offsetMinutes)),
-        ).to.deep.equal({
-          from: toInstant(fromMs),
-          to: toInstant(fromMs + spanMs),
-        });
+        ).to.deep.equal({ from: toInstant(fromMs), to: toInstant(fromMs + spanMs) });
       }),
     );
   });

@@ -4,15 +4,15 @@ import { pino } from "pino";
 import { createRowReader, READ_TIMEOUT_MS, type ReadRow } from "../../../query-api/http/read.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { eventually } from "../../support/eventually.ts";
-import { createTestDatabase, type TestDatabase } from "../../support/stack.ts";
+import { useResource } from "../../support/resources.ts";
+import { createTestDatabase } from "../../support/stack.ts";
 
 describe("createReadRow", () => {
-  let database: TestDatabase;
+  const database = useResource(createTestDatabase);
   let pool: pg.Pool;
   let readRow: ReadRow;
 
   before(async () => {
-    database = await createTestDatabase();
     pool = createPool({
       url: database.urls.query,
       applicationName: "test",
@@ -25,7 +25,6 @@ describe("createReadRow", () => {
 
   after(async () => {
     await pool.end();
-    await database.drop();
   });
 
   const createDeadline = (milliseconds: number) => performance.now() + milliseconds;

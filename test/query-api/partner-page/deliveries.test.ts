@@ -69,10 +69,15 @@ describe("the deliveries on the page /partner", function () {
     const buttons = table.getByRole("button", { name: "Deliveries" });
     await buttons.first().waitFor();
     expect(await table.evaluate((region) => region.scrollWidth - region.clientWidth)).to.equal(0);
-    for (const cell of await table.locator("tbody :is(th, td):not(:empty)").all()) {
-      const { x, width } = (await cell.boundingBox())!;
-      expect([x >= 0, x + width <= 390]).to.deep.equal([true, true]);
-    }
+    // One call, because the page can draw the rows again between two.
+    const cells = await table.locator("tbody :is(th, td):not(:empty)").evaluateAll((elements) =>
+      elements.map((element) => {
+        const { left, right, width } = element.getBoundingClientRect();
+        return { isInside: left >= 0 && right <= 390, isShown: width > 0 };
+      }),
+    );
+    expect(cells).to.not.be.empty;
+    for (const cell of cells) expect(cell).to.deep.equal({ isInside: true, isShown: true });
     await world.requireAccessible("the appointments");
   });
 
@@ -119,11 +124,10 @@ describe("the deliveries on the page /partner", function () {
     await page.getByRole("button", { name: /0 deliveries found/ }).press("Enter");
     await page.getByText("No delivery matches the filters.").waitFor();
     await page.getByRole("button", { name: "Clear filters" }).press("Enter");
-    const health = page.getByText(
-      "Active, but no listed delivery was successful. Of 20 deliveries in the list: 20 failed.",
-    );
+    const health = page.getByText("Active, but no listed delivery was successful.");
     expect(await health.getAttribute("class")).to.equal("health failing");
     expect(await page.locator("#search-status").innerText()).to.equal("");
+    await page.getByText("Last 24 hours: 0 delivered, 130 failed.").waitFor();
     await page.getByLabel("Status").selectOption("failed");
     await page.locator(".health.unknown").waitFor();
     await page.getByRole("button", { name: "Replay failed deliveries" }).press("Enter");

@@ -29,7 +29,8 @@ describe("the sign-in of the page /partner", function () {
     const { headers, status } = await fetch(`${world.origin}/partner`);
     const policy = headers.get("Content-Security-Policy") ?? "";
     expect([status, policy.includes("unsafe"), policy.startsWith("default-src 'none'")]).to.eql([200, false, true]);
-    expect((await fetch(`${world.origin}/partner/`)).status, "a path with a trailing slash").to.equal(404);
+    const response = await fetch(`${world.origin}/partner/`, { redirect: "manual" });
+    expect([response.status, response.headers.get("Location")], "a trailing slash").to.deep.equal([308, "/partner"]);
   });
 
   it("the partner page converts local times as the domain does, with all clock changes", async () => {
@@ -76,13 +77,48 @@ describe("the sign-in of the page /partner", function () {
     await world.requireAccessible("the clinic");
   });
 
+  it("after a reload, the session continues without the secret, and signing out removes it from the tab", async () => {
+    const readStorage = () => page.evaluate<string>("JSON.stringify({ ...sessionStorage, ...localStorage })");
+    expect(await readStorage())
+      .to.contain("eyJ")
+      .and.not.contain(world.partner.clientSecret);
+    await page.reload();
+    await page.getByRole("tabpanel", { name: "Clinic" }).getByText("Biscuit, dog").waitFor();
+    await world.clickButton("Sign out");
+    expect(await readStorage()).to.equal("{}");
+    await page.reload();
+    expect(await page.locator("#desk").isVisible()).to.equal(false);
+    await world.signIn(world.partner);
+    await page.getByText("No endpoints at Sandbox Clinic yet.").waitFor();
+    await page.evaluate(`sessionStorage.setItem("partner session", JSON.stringify({
+      ...JSON.parse(sessionStorage.getItem("partner session")), token: "expired" }))`);
+    await page.reload();
+    await page.getByText("The credential was revoked, or the token has expired. Sign in again.").waitFor();
+    world.expectProblems(/401/);
+    await world.signIn(world.partner);
+    await page.getByText("No endpoints at Sandbox Clinic yet.").waitFor();
+    await world.openTab("Clinic");
+  });
+
+  it("the partner page says what to do if a proxy answers instead of the service", async () => {
+    for (const status of [502, 503]) {
+      await page.route("**/sandbox/reset", (route) => route.fulfill({ status, body: "<html>" }), { times: 1 });
+      await world.clickButton("Reset sandbox");
+      await world.confirm("Reset sandbox");
+      await page
+        .locator("#sandbox-alert", { hasText: "The service is unavailable at the moment. Try again." })
+        .waitFor();
+    }
+    world.expectProblems(/50[23]/);
+  });
+
   it("the partner page lists its requests, and says that the service is unreachable", async () => {
     await world.clickButton("Reset sandbox");
     await world.confirm("Reset sandbox");
     await page.getByText("The sandbox has the data of today again.").waitFor();
     await world.openTab("Requests");
     const requests = page.locator(".requests > li");
-    const reset = requests.filter({ hasText: /POST \/sandbox\/v1\/sandbox\/reset/ });
+    const reset = requests.filter({ hasText: /POST \/sandbox\/v1\/sandbox\/reset/ }).first();
     await reset.locator("summary").click();
     const curl = await reset.getByRole("region", { name: "curl" }).innerText();
     expect(curl).to.match(/^curl -X POST 'http[^']*\/sandbox\/v1\/sandbox\/reset' /);

@@ -20,7 +20,7 @@ describe("the animal access of an installation", () => {
       "getWebhookDelivery",
     ]);
     const unchecked = statements.filter(({ sql }) => !sql.includes(`${READ_MODEL_SCHEMA}.animal_link l`));
-    // The feed of an application has no appointments, and an installation cannot limit the animals of a sandbox.
-    expect(unchecked.map(({ operationId }) => operationId)).to.eql(["listEvents alternative", "getSandboxState"]);
+    // An installation cannot limit the animals of a sandbox.
+    expect(unchecked.map(({ operationId }) => operationId)).to.eql(["getSandboxState"]);
   });
 });

@@ -1,24 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { approveWebhookOrigin, revokeApplication } from "../../../command/operations/application-operations.ts";
+import { approveWebhookOrigin } from "../../../command/operations/application-operations.ts";
 import { MAX_ENDPOINTS } from "../../../command/operations/endpoint-quota.ts";
-import {
-  type EndpointOperationId,
-  type PartnerOperation,
-  partnerOperations,
-  toApplicationOperationId,
-} from "../../../shared/partner-api/operations.ts";
 import { createTestOperatorContext, type PartnerResponse } from "../../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
 
 const LIST_PATH = "/application/webhook-endpoints";
 const newEndpoint = { url: "http://127.0.0.1:9/access", events: ["installation.approved", "installation.revoked"] };
 const newClinicEndpoint = { url: "http://127.0.0.1:9/hooks", events: ["appointment.created"] };
-
-/** Operations with the id of an endpoint in their path, by the id of the operation on a clinic's endpoints. */
-const operationIds = (Object.keys(partnerOperations) as EndpointOperationId[]).filter(
-  (id) => id.includes("Webhook") && !id.includes("Application") && partnerOperations[id].path.includes(":endpointId"),
-);
 
 describe("operations on endpoints that belong to the application", () => {
   let api: PartnerApi;
@@ -41,14 +30,6 @@ describe("operations on endpoints that belong to the application", () => {
     return response.body.endpoint.id;
   }
   const createAtClinic = () => create(partner, "/webhook-endpoints", newClinicEndpoint);
-  /** Sends a valid request of an operation to an endpoint. */
-  function send({ method, path }: PartnerOperation, endpointId: string, caller = partner, headers = {}) {
-    const body = path.endsWith("/replays") ? { since: "2026-01-01T00:00:00Z" } : { rateLimitPerSecond: 5 };
-    return caller.request(method, path.replace(":endpointId", endpointId).replace(/:\w+/, randomUUID()), {
-      headers: { "Idempotency-Key": randomUUID(), ...headers },
-      ...((method === "PATCH" || path.endsWith("/replays")) && method !== "GET" && { body }),
-    });
-  }
   const toText = ({ status, body }: PartnerResponse) => `${status} ${body.error}`;
 
   it("an endpoint has no clinic, and only the operations without a clinic list it", async () => {
@@ -78,21 +59,6 @@ describe("operations on endpoints that belong to the application", () => {
     expect(read.body.endpoint).to.deep.include(changed.body.endpoint);
   });
 
-  for (const id of operationIds) {
-    it(`${toApplicationOperationId(id)} returns 404 for an endpoint of a clinic or of another application, as ${id} does for one of the application`, async () => {
-      const applicationOperation = partnerOperations[toApplicationOperationId(id)];
-      const stranger = await api.createPartner();
-      const responses = [
-        await send(applicationOperation, await createAtClinic()),
-        await send(applicationOperation, await create(stranger)),
-        await send(partnerOperations[id], await create(), partner, clinicHeaders),
-      ];
-      expect(responses.map(toText)).to.deep.equal(Array(3).fill("404 webhook_endpoint_not_found"));
-      const withoutClinic = await send(partnerOperations[id], await createAtClinic());
-      expect(toText(withoutClinic)).to.equal("403 clinic_header_invalid");
-    });
-  }
-
   it("an endpoint of the application has no settings for appointments, and no signature with a key that partners share", async () => {
     const endpointId = await create();
     const patch = (body: object) => partner.request("PATCH", `${LIST_PATH}/${endpointId}`, { body });
@@ -117,16 +83,5 @@ describe("operations on endpoints that belong to the application", () => {
     await createAtClinic();
     expect((await partner.request("DELETE", `${LIST_PATH}/${ids[0]}`)).status).to.equal(200);
     expect((await post()).status).to.equal(201);
-  });
-
-  it("tokens with a narrow scope, of the other environment or of a revoked application are refused", async () => {
-    const narrow = await api.createPartner("sandbox", ["clinic:read", "webhooks:read"]);
-    expect((await narrow.request("GET", LIST_PATH)).status).to.equal(200);
-    expect(toText(await narrow.request("POST", LIST_PATH, { body: newEndpoint }))).to.equal("403 insufficient_scope");
-    const url = `${api.queryUrl}/production/v1${LIST_PATH}`;
-    expect((await fetch(url, { headers: partner.headers })).status).to.equal(401);
-    const { applicationId } = partner;
-    await revokeApplication(api.command.log, { applicationId, reason: null }, createTestOperatorContext());
-    expect(toText(await partner.request("POST", LIST_PATH, { body: newEndpoint }))).to.equal("401 invalid_token");
   });
 });

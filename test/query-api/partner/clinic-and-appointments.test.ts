@@ -104,11 +104,6 @@ describe("partner reads of installations, clinic and appointments", () => {
       });
       expect(await caller.readRefusal("/clinic/context", withBranchHeader(branchId))).to.equal("403 branch_denied");
     });
-
-    it("getClinicContext returns 403 for a branch header that names no branch of the clinic", async () => {
-      expect(await caller.readRefusal("/clinic/context", withBranchHeader(randomUUID()))).to.equal("403 branch_denied");
-      expect(await caller.readRefusal("/clinic/context", withBranchHeader("x"))).to.equal("403 branch_denied");
-    });
   });
 
   describe("listPartnerAppointments", () => {
@@ -134,6 +129,7 @@ describe("partner reads of installations, clinic and appointments", () => {
             scheduledAt: "2026-03-10T09:00:00.000Z",
             durationMinutes: 30,
             status: "requested",
+            resources: [],
             notes: "n",
             revision: 0,
             createdAt: "2026-03-01T08:00:00.000Z",
@@ -208,7 +204,6 @@ describe("partner reads of installations, clinic and appointments", () => {
       await api.given(installationApproved(caller.application, clinicId, { branchIds: [branchId] }));
       expect(listIds(await listAppointments())).to.deep.equal([ownAppointmentId]);
       expect(await caller.readRefusal(path, withBranchHeader(otherBranchId))).to.equal("403 branch_denied");
-      expect(await caller.readRefusal(path, withBranchHeader(randomUUID()))).to.equal("403 branch_denied");
     });
   });
 
@@ -222,15 +217,8 @@ describe("partner reads of installations, clinic and appointments", () => {
       const expectedBody = { ok: true, appointment: appointments[0] };
       expect(await caller.readBody("getPartnerAppointment", path)).to.deep.equal(expectedBody);
       expect(await caller.readRefusal(path, withBranchHeader(otherBranchId))).to.equal("404 appointment_not_found");
-      expect(await caller.readRefusal(path, withBranchHeader(randomUUID()))).to.equal("403 branch_denied");
       await api.given(installationApproved(caller.application, clinicId, { branchIds: [otherBranchId] }));
       expect(await caller.readRefusal(path)).to.equal("404 appointment_not_found");
     });
-
-    for (const id of [randomUUID(), "x"]) {
-      it(`getPartnerAppointment returns 404 for the id ${id === "x" ? id : "of no appointment"}`, async () => {
-        expect(await caller.readRefusal(`/appointments/${id}`)).to.equal("404 appointment_not_found");
-      });
-    }
   });
 });

@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
 import { listWebhookDeliveries } from "../../../query-api/partner/list-webhook-deliveries.ts";
-import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { deliveredEventType } from "../../../shared/domain/events/partner.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { deriveWebhookDeliveryId } from "../../../shared/webhooks/delivery-id.ts";
 import { createDeliveryQueries, fillDeliveries } from "../../bench/delivery-history.ts";
 import { appointmentRequested } from "../../support/clinics.ts";
 import { type DeliveryRow, insertDelivery as insertDeliveryRow } from "../../support/deliveries.ts";
@@ -99,9 +99,9 @@ describe("filters of the list of deliveries", () => {
   const insertDelivered = (count: number, branchId: string) =>
     api.database.admin.query(
       `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, branch_id, application_id, environment,
-         event_id, event_type, event_stream, event_revision, status, cause_id, correlation_id, created_at, updated_at)
+         event_id, event_type, event_position, appointment_id, status, cause_id, correlation_id, created_at, updated_at)
        SELECT gen_random_uuid(), $1, $2, $3, $4, 'production', $2, 'appointment.updated',
-              'appointment-' || gen_random_uuid(), 0, 'delivered', $2, $2,
+              0, gen_random_uuid(), 'delivered', $2, $2,
               '2026-03-02'::timestamptz + n * interval '1 second', now() FROM generate_series(1, $5::integer) n`,
       [endpointId, caller.clinic.clinicId, branchId, caller.application.applicationId, count],
     );
@@ -111,12 +111,12 @@ describe("filters of the list of deliveries", () => {
       api.database.admin.query(
         `WITH added AS (
            INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
-             event_type, event_stream, event_revision, status, cause_id, correlation_id, created_at, updated_at)
-           SELECT gen_random_uuid(), $1, $2, $3, 'production', $2, 'appointment.created', 'appointment-' || gen_random_uuid(), 0, $4, $2, $2,
+             event_type, event_position, appointment_id, status, cause_id, correlation_id, created_at, updated_at)
+           SELECT gen_random_uuid(), $1, $2, $3, 'production', $2, 'appointment.created', 0, gen_random_uuid(), $4, $2, $2,
                   '2026-03-02'::timestamptz + n * interval '1 second', now() FROM generate_series(1, $5::integer) n
            RETURNING delivery_id, status)
-         INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,
-           attempt_count) SELECT delivery_id, $1, '{}', now(), 0, 0 FROM added WHERE status = 'pending'`,
+         INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, event_id, event_position, next_attempt_at,
+           failed_attempt_count, attempt_count) SELECT delivery_id, $1, $2, 0, now(), 0, 0 FROM added WHERE status = 'pending'`,
         [endpointId, caller.clinic.clinicId, caller.application.applicationId, status, count],
       );
     const firstId = await insertDelivery({ status: "pending" });

@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
-import type { EventMessage } from "../../../projection/relay/message.ts";
-import { addDeliveries, type MatchDeps } from "../../../projection/webhooks/match/match-event.ts";
+import { addDeliveries, MAX_BATCH_SIZE } from "../../../projection/webhooks/match/add-deliveries.ts";
 import { listWebhookEndpoints } from "../../../query-api/partner/list-webhook-endpoints.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { endpointRegistered } from "../../support/partner-events.ts";
@@ -35,26 +34,16 @@ describe("20,000 revoked endpoints of an application", () => {
       [endpointId],
     );
     await api.database.admin.query(`ANALYZE ${TABLE}`);
-    await api.database.admin.query(`UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = 1000000000`);
+    await api.database.admin.query(
+      `WITH read AS (UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = 1000000000),
+            moved AS (UPDATE webhooks.checkpoint SET position = 999999999)
+       INSERT INTO ${READ_MODEL_SCHEMA}.public_event (event_id, position, occurred_at, type, clinic_id, branch_id, data,
+         environment, correlation_id)
+       VALUES (gen_random_uuid(), 1000000000, now(), 'appointment.created', $1, $2, '{}', 'production',
+         gen_random_uuid())`,
+      [clinic.clinicId, clinic.branchId],
+    );
     const pool = new pg.Pool({ connectionString: api.database.urls.projection, max: 1 });
-    const event = {
-      position: 1_000_000_000n,
-      stream: `appointment-${randomUUID()}`,
-      revision: 0n,
-      correlationId: randomUUID(),
-      onlyEndpointId: null,
-      onlyApplicationId: null,
-      exceptEndpointId: null,
-      previousEvent: null,
-      body: {
-        id: randomUUID(),
-        type: "appointment.created",
-        environment: "production",
-        clinicId: clinic.clinicId,
-        branchId: clinic.branchId,
-        data: { appointment: { id: randomUUID() } },
-      },
-    } as unknown as EventMessage;
     const countReads = async (read: () => Promise<void>) => {
       await pool.query("SELECT pg_stat_force_next_flush()");
       const countBefore = await countReadEndpoints();
@@ -63,8 +52,7 @@ describe("20,000 revoked endpoints of an application", () => {
       return (await countReadEndpoints()) - countBefore;
     };
     const receiverReads = await countReads(async () => {
-      // Only endpoints with an order need the log.
-      const { dueEndpoints } = await addDeliveries({ pool } as MatchDeps, [event], Date.now());
+      const { dueEndpoints } = await addDeliveries(pool, 999_999_999n, MAX_BATCH_SIZE, Date.now());
       expect(dueEndpoints.map((endpoint) => endpoint.endpointId)).to.deep.equal([endpointId]);
     });
     expect(receiverReads).to.be.within(1, 10);

@@ -140,19 +140,12 @@ describe("the deliveries of an endpoint", function () {
     expect((await getDelivery(id)).body.delivery.request.body).to.equal(null);
   });
 
-  it("a request with an unknown id, or with the delivery of another endpoint, gets 404", async () => {
+  it("a request with the delivery of another endpoint gets 404", async () => {
     const { id } = await awaitFinished("appointment.created");
     const otherEndpointId = await createEndpoint("/unused");
-    for (const [unknownEndpointId, deliveryId, error] of [
-      [endpointId, randomUUID(), "webhook_delivery_not_found"],
-      [endpointId, "x", "webhook_delivery_not_found"],
-      [otherEndpointId, id, "webhook_delivery_not_found"],
-      ["x", id, "webhook_endpoint_not_found"],
-    ]) {
-      const path = `/webhook-endpoints/${unknownEndpointId}/deliveries/${deliveryId}`;
-      const { status, body } = await partner.request("GET", path, { headers: clinicHeaders });
-      expect([status, body.error]).to.deep.equal([404, error]);
-    }
+    const path = `/webhook-endpoints/${otherEndpointId}/deliveries/${id}`;
+    const { status, body } = await partner.request("GET", path, { headers: clinicHeaders });
+    expect([status, body.error]).to.deep.equal([404, "webhook_delivery_not_found"]);
   });
 
   describe("replays", () => {
@@ -241,27 +234,6 @@ describe("the deliveries of an endpoint", function () {
       }
       const { status, body } = await requestReplay({ since }, "short");
       expect([status, body.details[0].path]).to.deep.equal([400, "header Idempotency-Key"]);
-    });
-
-    it("strangers can neither request nor read a replay", async () => {
-      const { body } = await requestReplay({ since: "2020-01-01T00:00:00Z" });
-      const stranger = await api.createPartner();
-      const { sandbox } = (await stranger.request("GET", "/sandbox")).body;
-      const livePartner = await api.createPartner("production");
-      for (const [sender, clinicId, error] of [
-        [stranger, sandbox.clinicId, "404 webhook_endpoint_not_found"],
-        [stranger, clinicHeaders["X-SERVICE-Clinic-ID"], "403 installation_denied"],
-        [livePartner, clinicHeaders["X-SERVICE-Clinic-ID"], "403 installation_denied"],
-      ] as const) {
-        const headers = { "X-SERVICE-Clinic-ID": clinicId as string };
-        const write = await requestReplay({ since: "2020-01-01T00:00:00Z" }, randomUUID(), sender, headers);
-        const read = await getReplay(body.replay.id, sender, headers);
-        for (const response of [write, read]) expect(`${response.status} ${response.body.error}`).to.equal(error);
-      }
-      for (const id of [randomUUID(), "x"]) {
-        const response = await getReplay(id);
-        expect([response.status, response.body.error]).to.deep.equal([404, "webhook_replay_not_found"]);
-      }
     });
   });
 });

@@ -3,9 +3,12 @@ import { expect } from "chai";
 import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import { createIds, openClinic } from "../../support/clinics.ts";
 import { insertAttempts, insertDelivery as insertDeliveryRow } from "../../support/deliveries.ts";
+import { insertFailingEndpoint } from "../../support/failing-endpoint.ts";
 import { endpointRegistered, installationApproved, registerApplication } from "../../support/partner-events.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
-import { createCaller, setUpCaller } from "./caller.ts";
+import { setUpCaller } from "./caller.ts";
+
+const APPOINTMENT_ID = randomUUID();
 
 describe("partner webhook reads", () => {
   const api = setUpQueryApi();
@@ -44,11 +47,9 @@ describe("partner webhook reads", () => {
   it("listWebhookEndpoints and getWebhookEndpoint show since when an active endpoint is failing", async () => {
     const endpointId = randomUUID();
     await api.given(endpointRegistered(caller.application, caller.clinic.clinicId, endpointId));
-    await api.database.admin.query(
-      "INSERT INTO webhooks.failing_endpoint (endpoint_id, since, failures, last_failed_at) VALUES ($1, $2, 4, now())",
-      [endpointId, "2026-03-02T08:00:00.123Z"],
-    );
-    const health = { failingSince: "2026-03-02T08:00:00.123Z", failedAttempts: 4 };
+    const since = "2026-03-02T08:00:00.123Z";
+    await insertFailingEndpoint(api.database.admin, endpointId, { since, failures: 4 });
+    const health = { failingSince: since, failedAttempts: 4 };
     const path = `/webhook-endpoints/${endpointId}`;
     expect((await caller.readBody("listWebhookEndpoints", "/webhook-endpoints")).endpoints[0]).to.include(health);
     expect((await caller.readBody("getWebhookEndpoint", path)).endpoint).to.include(health);
@@ -88,6 +89,7 @@ describe("partner webhook reads", () => {
       clinicId,
       branchId,
       applicationId,
+      appointmentId: APPOINTMENT_ID,
       createdAt,
     });
     await insertAttempts(api.database.admin, deliveryId, attemptCount);
@@ -103,13 +105,13 @@ describe("partner webhook reads", () => {
     const { deliveries, page } = await caller.readBody("listWebhookDeliveries", path);
     expect(deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([newerDeliveryId, olderDeliveryId]);
     expect(page).to.deep.equal({ limit: 50, returned: 2, nextCursor: null });
-    const { eventId, appointmentId, ...delivery } = deliveries[1];
+    const { eventId, ...delivery } = deliveries[1];
     expect(eventId).to.be.a("string");
-    expect(appointmentId).to.be.a("string");
     const startedAt = "2026-03-01T08:00:00.000Z";
     const attempt = { startedAt, durationMs: 12, statusCode: 500, error: null, answer: "oops" };
     expect(delivery).to.deep.equal({
       id: olderDeliveryId,
+      appointmentId: APPOINTMENT_ID,
       type: "appointment.created",
       status: "failed",
       attempts: [
@@ -180,9 +182,6 @@ describe("partner webhook reads", () => {
     const nextPage = await caller.readBody("listWebhookDeliveries", `${path}?limit=1&cursor=${page.page.nextCursor}`);
     expect(nextPage.deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([ownBranchDeliveryId]);
     expect(nextPage.page.nextCursor).to.equal(null);
-    // Another application with an installation at the same clinic cannot list these deliveries.
-    const otherCaller = await createCaller(api, caller.clinic);
-    expect(await otherCaller.readRefusal(path)).to.equal("404 webhook_endpoint_not_found");
   });
 
   it("deliveries about animals are visible to an application with linked access only while the animals are linked", async () => {
@@ -212,20 +211,5 @@ describe("partner webhook reads", () => {
     await api.given({ type: "AnimalLinkWithdrawn", data: { ...link, requestedBy: "owner" } });
     expect(await listDeliveryIds()).to.deep.equal([testDeliveryId]);
     expect(await caller.readRefusal(`${path}/${deliveryId}`)).to.equal(notFound);
-  });
-
-  it("listWebhookDeliveries returns 404 for an endpoint of another application or clinic", async () => {
-    const otherApplication = await registerApplication(api.given);
-    const otherClinic = await openClinic(api.given);
-    const [otherClinicEndpointId, otherApplicationEndpointId] = createIds();
-    await api.given(
-      endpointRegistered(caller.application, otherClinic.clinicId, otherClinicEndpointId),
-      endpointRegistered(otherApplication, caller.clinic.clinicId, otherApplicationEndpointId),
-    );
-    for (const id of [otherClinicEndpointId, otherApplicationEndpointId, randomUUID(), "x"]) {
-      expect(await caller.readRefusal(`/webhook-endpoints/${id}/deliveries`)).to.equal(
-        "404 webhook_endpoint_not_found",
-      );
-    }
   });
 });

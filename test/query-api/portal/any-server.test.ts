@@ -79,12 +79,11 @@ describe("portal responses with any server settings", () => {
     });
   }
 
-  for (const { operationId, sql } of createPortalOperations({ operatorName: "Test Operator" })) {
+  for (const { operationId, sql } of createPortalOperations({ operatorName: "Test Operator" }))
     it(`the SQL of ${operationId} converts no time to a time zone, which the server may not know`, () => {
       const text = buildAuthorizedSql(requirements[operationId], sql);
       expect(text).to.not.match(/at time zone|timezone\(|date_trunc|date_part|extract|to_char|current_date|localtime/i);
     });
-  }
 
   it("the portal returns the same dates, times and numbers for every time zone of the process and of the database", async () => {
     const readAllOperations = async () => {

@@ -142,11 +142,7 @@ describe("authorization and parameters of the portal API", () => {
     { membership, scope = "all", createChangeEvents }: Situation,
   ): Promise<string> {
     const [clinicId, branchId, otherClinicId, otherClinicBranchId, userId, membershipId] = createIds();
-    const branchIds = {
-      all: [],
-      "this branch": [branchId],
-      "another clinic's branch": [otherClinicBranchId],
-    }[scope];
+    const branchIds = { all: [], "this branch": [branchId], "another clinic's branch": [otherClinicBranchId] }[scope];
     const membershipEvent = membershipGranted(clinicId, userId, {
       membershipId,
       role: role as "owner",
@@ -175,8 +171,8 @@ describe("authorization and parameters of the portal API", () => {
     expect(paths).to.have.members(Object.keys(requirementsByPath));
   });
 
-  for (const [title, situation] of Object.entries(situations)) {
-    for (const role of Object.keys(permissionsByRole)) {
+  for (const [title, situation] of Object.entries(situations))
+    for (const role of Object.keys(permissionsByRole))
       it(`if ${title}, each portal operation permits or refuses the role ${role} as required`, async () => {
         const userId = await createUser(role, situation);
         const paths = Object.keys(requirementsByPath);
@@ -192,8 +188,6 @@ describe("authorization and parameters of the portal API", () => {
           });
         }
       });
-    }
-  }
 
   it("a permission is required even of an owner", async () => {
     const [clinicId, userId] = createIds();
@@ -207,7 +201,7 @@ describe("authorization and parameters of the portal API", () => {
       if (permission) expect((await api.get(path, userId)).body.error, path).to.equal("permission_required");
   });
 
-  for (const operation of ["customers", "appointments", "services", "availability"]) {
+  for (const operation of ["customers", "appointments", "services", "availability"])
     it(`GET /api/v1/${operation} returns 200 for any query parameters`, async () => {
       const userId = await createUser("owner", { createChangeEvents: noEvents });
       await fc.assert(
@@ -219,9 +213,8 @@ describe("authorization and parameters of the portal API", () => {
         { numRuns: 40 },
       );
     });
-  }
 
-  for (const path of Object.keys(requirementsByPath)) {
+  for (const path of Object.keys(requirementsByPath))
     it(`${path} requires a session, supports only GET and HEAD, and returns 200 even for unusual parameters`, async () => {
       expect((await api.get(path)).status).to.equal(401);
       const postResponse = await fetch(api.url + path, { method: "POST" });
@@ -230,5 +223,4 @@ describe("authorization and parameters of the portal API", () => {
       const unusualUrl = `${path}?limit=-1e999&offset=%00&from=x&to[]=1&status=__proto__&includeInactive=TRUE&limit=9&x=${"y".repeat(2_000)}`;
       expect((await api.get(unusualUrl, userId)).status).to.equal(200);
     });
-  }
 });

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { listAuthorizedBranches } from "../../../query-api/portal/list-authorized-branches.ts";
-import { listAuthorizedClinics } from "../../../query-api/portal/list-authorized-clinics.ts";
+import { listAuthorizedBranches, listAuthorizedClinics } from "../../../query-api/portal/clinics.ts";
 import { branchOpened, clinicRegistered, createIds, membershipGranted, openClinic } from "../../support/clinics.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
 
@@ -70,10 +69,7 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
 
   it("listAuthorizedClinics returns a clinic once for a user with several memberships", async () => {
     const { clinicId, userId } = await openClinic(api.given);
-    await api.given({
-      ...membershipGranted(clinicId, userId, { role: "assistant" }),
-      at: "2026-05-01T00:00:00.000Z",
-    });
+    await api.given({ ...membershipGranted(clinicId, userId, { role: "assistant" }), at: "2026-05-01T00:00:00.000Z" });
     const { clinics: clinicList } = await listClinics(userId);
     expect(clinicList.map(({ access }: { access: { role: string } }) => access.role)).to.deep.equal(["owner"]);
   });

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { getAvailability } from "../../../query-api/portal/get-availability.ts";
+import { getAvailability } from "../../../query-api/portal/schedule.ts";
 import {
   appointmentRequested,
   availabilityRuleSet,

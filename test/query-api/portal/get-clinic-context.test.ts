@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { getClinicContext } from "../../../query-api/portal/get-clinic-context.ts";
+import { getClinicContext } from "../../../query-api/portal/clinics.ts";
 import {
   branchOpened,
   clinicRegistered,
@@ -142,12 +142,11 @@ describe("getClinicContext", () => {
       return ids;
     }
 
-    for (const [title, createCase, reason] of cases) {
+    for (const [title, createCase, reason] of cases)
       it(`getClinicContext reports operational access ${reason === null ? "as allowed" : `as refused (${reason})`} for ${title}`, async () => {
         const { access } = await readContext((await createCase()).userId);
         expect(access.operational).to.deep.equal({ allowed: reason === null, reason });
       });
-    }
   });
 
   describe("clinic and branch resolution", () => {
@@ -185,13 +184,7 @@ describe("getClinicContext", () => {
 
       await api.given({
         type: "MembershipPermissionsChanged",
-        data: {
-          membershipId,
-          role: "owner",
-          permissions: [],
-          branchAccess: "scoped",
-          branchIds: [otherBranchId],
-        },
+        data: { membershipId, role: "owner", permissions: [], branchAccess: "scoped", branchIds: [otherBranchId] },
       });
       expect((await readContext(userId)).branch.id).to.equal(otherBranchId);
 

@@ -1,16 +1,16 @@
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
-import type { AddressInfo } from "node:net";
+import { createServer } from "node:http";
 import { expect } from "chai";
 import type Koa from "koa";
 import pg from "pg";
 import { createRowReader, type QueryState } from "../../../query-api/http/read.ts";
-import { getQueue } from "../../../query-api/portal/get-queue.ts";
 import { createPortalRouter } from "../../../query-api/portal/router.ts";
+import { getQueue } from "../../../query-api/portal/schedule.ts";
 import { toInstant as formatInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { createApp } from "../../../shared/http/app.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { appointmentRequested, membershipGranted, openClinic, queueTicketIssued } from "../../support/clinics.ts";
+import { listenOnLoopback } from "../../support/loopback.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
 
 describe("getQueue", () => {
@@ -172,7 +172,7 @@ describe("getQueue", () => {
     ["Atlantic/Azores", "2026-10-25T12:00:00Z", ["2026-10-25T00:00:00.000Z", "2026-10-26T00:59:00.000Z"]],
     // The clocks skip midnight: the day starts at 01:00.
     ["Asia/Beirut", "2026-03-29T12:00:00Z", ["2026-03-28T22:00:00.000Z", "2026-03-29T20:59:00.000Z"]],
-  ] as const) {
+  ] as const)
     it(`getQueue returns the appointments of the whole day in ${timezone}, on which the clocks change at midnight`, async () => {
       const { clinicId, branchId, userId } = await openClinic(api.given, { timezone });
       const [firstTime, lastTime] = expectedTimes.map((time) => Date.parse(time)) as [number, number];
@@ -187,7 +187,6 @@ describe("getQueue", () => {
       const queuedAppointments = await readAppointmentsAt(now, userId);
       expect(queuedAppointments.map(({ scheduled_at }) => scheduled_at)).to.deep.equal(expectedTimes);
     });
-  }
 
   /** Sends a request to an application whose clock shows a given time. */
   async function readAppointmentsAt(now: string, userId: string) {
@@ -205,15 +204,13 @@ describe("getQueue", () => {
     });
     const dependencies = { verifySession: async () => ({ userId }), readRow: createRowReader(pool) };
     app.use(createPortalRouter([getQueue], dependencies).routes());
-    const server = app.listen(0, "127.0.0.1");
+    const { host } = await listenOnLoopback(createServer(app.callback()));
     try {
-      await once(server, "listening");
-      const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}${getQueue.path}`);
+      const response = await fetch(`http://${host}${getQueue.path}`);
       const body = (await response.json()) as { legacyAppointmentQueue: { scheduled_at: string }[] };
       getQueue.response.parse(body);
       return body.legacyAppointmentQueue;
     } finally {
-      server.close();
       await pool.end();
     }
   }

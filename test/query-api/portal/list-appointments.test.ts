@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { listAppointments } from "../../../query-api/portal/list-appointments.ts";
+import { listAppointments } from "../../../query-api/portal/schedule.ts";
 import { appointmentStatuses } from "../../../shared/domain/appointment/appointment.ts";
 import {
   animalRegistered,
@@ -22,12 +22,7 @@ describe("listAppointments", () => {
   const api = setUpQueryApi();
 
   async function createClinic() {
-    const ids = {
-      clinicId: randomUUID(),
-      branchId: randomUUID(),
-      otherBranchId: randomUUID(),
-      userId: randomUUID(),
-    };
+    const ids = { clinicId: randomUUID(), branchId: randomUUID(), otherBranchId: randomUUID(), userId: randomUUID() };
     await api.given(
       clinicRegistered(ids.clinicId),
       subscriptionChanged(ids.clinicId),
@@ -173,9 +168,8 @@ describe("listAppointments", () => {
       const { appointments } = await readList(userId, `${marchQuery}&status=${status}`);
       expect(appointments.map((appointment: { status: string }) => appointment.status)).to.deep.equal([status]);
     }
-    for (const query of ["status=lost", "status=WAITING", "status=waiting&status=waiting", "status="]) {
+    for (const query of ["status=lost", "status=WAITING", "status=waiting&status=waiting", "status="])
       expect((await readList(userId, `${marchQuery}&${query}`)).page.returned).to.equal(8);
-    }
   });
 
   it("listAppointments uses the default time window if `from` is repeated", async () => {

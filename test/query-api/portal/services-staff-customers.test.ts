@@ -1,10 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { getQueue } from "../../../query-api/portal/get-queue.ts";
-import { listAppointments } from "../../../query-api/portal/list-appointments.ts";
-import { listCustomerProjections } from "../../../query-api/portal/list-customer-projections.ts";
-import { listServices } from "../../../query-api/portal/list-services.ts";
-import { listStaff } from "../../../query-api/portal/list-staff.ts";
+import { listCustomerProjections, listServices, listStaff } from "../../../query-api/portal/directory.ts";
+import { getQueue, listAppointments } from "../../../query-api/portal/schedule.ts";
 import type { Permission } from "../../../shared/domain/events/people.ts";
 import {
   allPermissions,
@@ -76,9 +73,8 @@ describe("portal reads of services, staff and customers", () => {
         const count = async (callerId: string, query: string) =>
           (await readList("services", callerId, query)).page.returned;
         expect(await count(userId, "?includeInactive=true")).to.equal(1);
-        for (const query of ["", "?includeInactive=TRUE", "?includeInactive=1"]) {
+        for (const query of ["", "?includeInactive=TRUE", "?includeInactive=1"])
           expect(await count(userId, query)).to.equal(0);
-        }
         expect(await count(userId, "?includeInactive=true&includeInactive=true")).to.equal(0);
         const userIdWithoutPermission = await createMemberWithoutPermission(clinicId, "manage_tenant");
         expect(await count(userIdWithoutPermission, "?includeInactive=true")).to.equal(0);
@@ -129,13 +125,7 @@ describe("portal reads of services, staff and customers", () => {
           role: "veterinarian",
           active: true,
           createdAt,
-          access: {
-            membershipId,
-            status: "invited",
-            branchAccess: "scoped",
-            branchIds: [branchId],
-            acceptedAt: null,
-          },
+          access: { membershipId, status: "invited", branchAccess: "scoped", branchIds: [branchId], acceptedAt: null },
         });
         expect([staff[2].active, staff[2].access]).to.deep.equal([false, null]);
       });
@@ -221,9 +211,8 @@ describe("portal reads of services, staff and customers", () => {
 
       it("listCustomerProjections pages through customers by `offset` and `limit`", async () => {
         const { clinicId, userId } = await openClinic(api.given);
-        for (const fullName of ["C", "A", "B"]) {
+        for (const fullName of ["C", "A", "B"])
           await api.given(customerRegistered(clinicId, randomUUID(), { fullName }));
-        }
         const readNames = async (query: string) => {
           const { customers } = await readList("customers", userId, query);
           return customers.map(({ fullName }: { fullName: string }) => fullName).join("");

@@ -6,19 +6,14 @@ import pino from "pino";
 import { createSessionVerifier, extractAccessToken, type SessionSettings } from "../../../query-api/portal/session.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import { ConfigError } from "../../../shared/runtime/config.ts";
-import { type IdentityProvider, startIdentityProvider } from "../../support/portal.ts";
+import { startIdentityProvider } from "../../support/portal.ts";
+import { useResource } from "../../support/resources.ts";
 
 const logger = pino({ level: "silent" });
 
 describe("portal session", () => {
-  let provider: IdentityProvider;
+  const provider = useResource(startIdentityProvider);
   const userId = randomUUID();
-
-  before(async () => {
-    provider = await startIdentityProvider();
-  });
-
-  after(() => provider.close());
 
   function createSettings(overrides: Partial<SessionSettings> = {}): SessionSettings {
     return {
@@ -44,12 +39,11 @@ describe("portal session", () => {
     return "accepted";
   }
 
-  for (const algorithm of ["HS256", "ES256", "RS256"] as const) {
+  for (const algorithm of ["HS256", "ES256", "RS256"] as const)
     it(`the session verifier accepts a session signed with ${algorithm}`, async () => {
       const token = await provider.createToken({ sub: userId.toUpperCase() }, algorithm);
       expect(await verify(await provider.createCookie(token))).to.deep.equal({ userId });
     });
-  }
 
   it("the session verifier accepts a session until the session expires", async () => {
     const exp = Math.floor(Date.now() / 1000) + 600;
@@ -96,13 +90,12 @@ describe("portal session", () => {
       ],
     ];
 
-    for (const [title, createToken] of invalidTokens) {
+    for (const [title, createToken] of invalidTokens)
       it(`the session verifier refuses ${title}`, async () => {
         expect(await readRefusal(await provider.createCookie(await createToken()))).to.equal(
           "401 authentication_required",
         );
       });
-    }
 
     it("the session verifier refuses a request without a session cookie", async () => {
       expect(await readRefusal("")).to.equal("401 authentication_required");
@@ -257,11 +250,10 @@ describe("extractAccessToken", () => {
     ["JSON without a token", `${name}={"user":{}}`],
     ["a token that is not a string", `${name}={"access_token":{}}`],
     ["the JSON value null", `${name}=null`],
-  ] as const) {
+  ] as const)
     it(`the session cookie parser returns undefined for ${title}`, () => {
       expect(readToken(header)).to.equal(undefined);
     });
-  }
 
   it("the session cookie parser returns undefined for any random Cookie header", () => {
     const pieceArbitrary = fc.constantFrom(name, `${name}.0`, `${name}.1`, "=", ";", "base64-", "%", '"', "{", "e30");

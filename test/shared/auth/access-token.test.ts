@@ -25,7 +25,7 @@ describe("access token verification", () => {
     ["whose key id is not a string", createToken({ alg: "EdDSA", typ: "at+jwt", kid: {} })],
     ["whose header is not an object", createToken(null)],
     ["with too few parts", "a.b"],
-  ] as const) {
+  ] as const)
     it(`an access token ${caseName} is refused with 401`, async () => {
       const error: ApiError = await verify([`Bearer ${token}`], "sandbox").then(
         () => expect.fail("the token was accepted"),
@@ -33,5 +33,4 @@ describe("access token verification", () => {
       );
       expect([error.status, error.code]).to.deep.equal([401, "invalid_token"]);
     });
-  }
 });

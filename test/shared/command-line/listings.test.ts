@@ -1,17 +1,24 @@
+import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { auditCommandLine } from "../../../command/audit/cli/command-line.ts";
 import { clinicCommandLine } from "../../../command/cli/command-line.ts";
+import { registerClinic } from "../../../command/operations/clinic-operations.ts";
+import { registerEndpoint } from "../../../command/operations/webhook-endpoint-operations.ts";
 import { projectionCommandLine } from "../../../projection/cli/command-line.ts";
+import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { type Command, type CommandLine, runCommandLine } from "../../../shared/command-line/command-line.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
+import type { AppointmentEvent } from "../../../shared/domain/events/appointment.ts";
 import {
   type AuditWorld,
   type ClinicHistory,
   createClinicWithHistory,
   startAuditWorld,
 } from "../../command/audit/world.ts";
+import { eventually } from "../../support/eventually.ts";
 import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
-import type { TestDatabase } from "../../support/stack.ts";
+import { createApplication, createTestOperatorContext, installApplication } from "../../support/partner.ts";
+import { useResource } from "../../support/resources.ts";
 import { createTestTerminal } from "../../support/terminal.ts";
 
 const commandLines: readonly CommandLine[] = [clinicCommandLine, auditCommandLine, projectionCommandLine];
@@ -33,24 +40,43 @@ const ESCAPE = "\x1b";
 describe("the listings of all command lines", function () {
   this.timeout(300_000);
   let world: AuditWorld;
-  let database: TestDatabase;
+  const database = useResource(createDatabaseWithReadModels);
   let history: ClinicHistory;
   let listingArguments: Record<string, string[]>;
 
   before(async () => {
-    database = await createDatabaseWithReadModels();
     world = await startAuditWorld({}, undefined, database);
     history = await createClinicWithHistory(world.log);
+    const application = await createApplication(world.log);
+    await installApplication(world.log, application, history);
+    const key = Buffer.alloc(32).toString("base64");
+    const owner = { ...application, clinicId: history.clinicId, environment: "production" as const };
+    await registerEndpoint(
+      { log: world.log, secretBox: createSecretBox({ current: "k", keys: { k: key } }) },
+      { owner, url: "https://hooks.example.com/clinic", events: ["appointment.created"] },
+      createTestOperatorContext(),
+    );
     const auditor = await world.registerAuditor([history.clinicId]);
     await auditor.request(`/audit/v1/state?stream=${history.stream}`);
     const rebuildResult = await run(projectionCommandLine, ["rebuild"]);
     expect(rebuildResult.code, rebuildResult.errorLines.join("\n")).to.equal(0);
     const { clinicId, appointmentId, stream } = history;
+    await eventually("the auditor in the audit index", async () => {
+      const { outputLines } = await run(clinicCommandLine, ["auditor", "list"]);
+      return outputLines.length > 1;
+    });
     listingArguments = {
+      "clinic list": [],
+      "branch list": ["--clinic", `clinic-${clinicId}`],
+      "partner list": [],
+      "installation list": ["--clinic", "Happy Paws", "--application", "Calendar"],
+      "endpoint list": ["--application", "Calendar"],
+      "auditor list": [],
       "retention list": ["--clinic", clinicId],
       "audit events": ["--appointment", appointmentId],
-      "audit latest": ["--clinic", clinicId],
       "audit accesses": ["--clinic", clinicId],
+      "audit readers": ["--clinic", clinicId],
+      "audit clinic-state": ["--clinic", clinicId],
       "audit as-of": [stream],
       "audit diff": [stream],
       "audit replay": [stream],
@@ -61,7 +87,6 @@ describe("the listings of all command lines", function () {
 
   after(async () => {
     await world?.stop();
-    await database?.drop();
   });
 
   async function run(commandLine: CommandLine, args: string[], overrides: Partial<Terminal> = {}) {
@@ -110,6 +135,62 @@ describe("the listings of all command lines", function () {
       expect(nextResult.code, `${nextWords.join(" ")}: ${nextResult.errorLines}`).to.equal(0);
     });
   }
+
+  it("a list names the objects next to their ids, as a table in a pipe and as records on a narrow terminal", async () => {
+    const { applicationId } = JSON.parse((await run(clinicCommandLine, ["partner", "list", "--json"])).outputLines[0]!);
+    const { outputLines: table } = await run(clinicCommandLine, ["installation", "list"]);
+    expect(table[0]).to.match(/^APPLICATION +CLINIC +STATUS +SCOPES +APPLICATION ID +CLINIC ID$/);
+    expect(table[1]).to.match(new RegExp(`^Calendar +Happy Paws +approved .* ${applicationId} +${history.clinicId}$`));
+    const { outputLines: records } = await run(clinicCommandLine, ["installation", "list"], {
+      columns: 60,
+      env: { NO_COLOR: "1" },
+    });
+    expect(records.join("\n"))
+      .to.contain(`application     Calendar\n`)
+      .and.contain(`clinic id       ${history.clinicId}\n`);
+  });
+
+  it("options accept a name or a slug, and times of the clinic, and a terminal shows the name of the object", async () => {
+    const { clinicId, branchId, animalId } = history;
+    const request = ["appointment", "request", "--clinic", `clinic-${clinicId}`, "--branch", "Center"];
+    const args = [...request, "--animal", animalId, "--scheduled-at", "2099-11-28 10:00", "--json"];
+    const { code, outputLines, errorLines } = await run(clinicCommandLine, args);
+    expect([code, errorLines]).to.deep.equal([0, []]);
+    const { appointmentId } = JSON.parse(outputLines.join());
+    const [requested] = await world.log.read<AppointmentEvent>(`appointment-${appointmentId}`);
+    expect(requested?.data).to.include({ clinicId, branchId, scheduledAt: "2099-11-28T07:00:00.000Z" });
+    const suspended = await run(clinicCommandLine, ["clinic", "reinstate", "--clinic", "Happy Paws"], { columns: 80 });
+    expect(suspended.outputLines.join()).to.contain(`clinic ${clinicId} (Happy Paws)`);
+  });
+
+  it("a name of no object or of several objects is refused with exit code 2, and so is a time that clocks skip", async () => {
+    const { clinicId, branchId, animalId } = history;
+    const unknown = await run(clinicCommandLine, ["clinic", "reinstate", "--clinic", "Nowhere"]);
+    expect([unknown.code, unknown.errorLines]).to.deep.equal([
+      2,
+      ['clinic: --clinic: no clinic has the name or id "Nowhere"; `clinic clinic list` shows the names'],
+    ]);
+    const ids = ["--clinic", clinicId, "--branch", branchId, "--animal", animalId];
+    const clinic = { slug: `zurich-${clinicId}`, name: "Happy Paws 2", timezone: "Europe/Zurich" };
+    const zurichId = randomUUID();
+    const location = { currency: "CHF", locale: "de-CH", city: null, environment: "production" as const };
+    await registerClinic(
+      world.log,
+      { clinicId: zurichId, ...clinic, ...location, isDemo: false, demoExpiresAt: null },
+      createTestOperatorContext(),
+    );
+    for (const [time, problem] of [
+      ["2099-03-29 02:30", "skip this time"],
+      ["2099-10-25 02:30", "show this time twice: 2099-10-25T02:30:00+02:00, 2099-10-25T02:30:00+01:00"],
+    ]) {
+      const args = ["appointment", "request", ...ids, "--clinic", zurichId, "--scheduled-at", time!];
+      const { code, errorLines } = await run(clinicCommandLine, args);
+      expect([code, errorLines]).to.deep.equal([
+        2,
+        [`clinic: --scheduled-at ${time}: the clocks in Europe/Zurich ${problem}`],
+      ]);
+    }
+  });
 
   it("the help of every command fits the width of the terminal, and 80 columns in a pipe", async () => {
     for (const columns of [80, 120, undefined])

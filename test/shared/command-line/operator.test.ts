@@ -26,16 +26,14 @@ describe("the identity of an operator", () => {
     ["the name of the process's user", "esdb://a:2113", undefined, { id: os.userInfo().username }],
     ["that name as a note", "esdb://ada:secret@a:2113", undefined, { id: "ada", note: os.userInfo().username }],
   ];
-  for (const [title, url, name, actor] of cases) {
+  for (const [title, url, name, actor] of cases)
     it(`the recorded actor is ${title}`, () => {
       expect(identifyOperator(url, name)).to.deep.equal({ type: "operator", ...actor });
     });
-  }
 
-  for (const name of ["", "x".repeat(201)]) {
+  for (const name of ["", "x".repeat(201)])
     it(`a name of ${name.length} characters is refused, also as a note`, () => {
       for (const url of ["esdb://a:2113", "esdb://ada:secret@a:2113"])
         expect(() => identifyOperator(url, name)).to.throw(InputError, "--actor must have 1 to 200 characters");
     });
-  }
 });

@@ -3,7 +3,6 @@ import { constants } from "node:http2";
 import { setTimeout as delay } from "node:timers/promises";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import {
   createEventLog,
   EMPTY_STREAM,
@@ -15,6 +14,7 @@ import {
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { createEventStoreReadinessCheck } from "../../../shared/http/health.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
+import { connectToLog } from "../../support/connections.ts";
 import { eventually } from "../../support/eventually.ts";
 import { startFaultProxy } from "../../support/fault-proxy.ts";
 import {
@@ -37,14 +37,13 @@ const TEMPORARY_FAULTS: Record<string, (call: ProxiedCall) => unknown> = {
 const TEMPORARY_STATUSES = [1, 2, 4, 8, 10, 13, 14];
 const PERMANENT_STATUSES = [3, 5, 6, 7, 9, 11, 15, 16];
 
-describe("appends while calls and connections fail", function () {
-  this.timeout(60_000);
+describe("appends while calls and connections fail", () => {
   let log: OwnLog;
   let proxy: GrpcProxy;
   const clients: EventStoreDBClient[] = [];
 
   function connect(url: string): EventStoreDBClient {
-    const client = connectEventStore(url, "test");
+    const client = connectToLog(url);
     clients.push(client);
     return client;
   }
@@ -58,7 +57,6 @@ describe("appends while calls and connections fail", function () {
     log = await startSeparateLog();
   });
   after(async () => {
-    await log.stop();
     process.off("unhandledRejection", recordUnhandledReason);
   });
   beforeEach(async () => {
@@ -66,7 +64,6 @@ describe("appends while calls and connections fail", function () {
   });
   afterEach(async () => {
     await Promise.all(clients.splice(0).map((client) => client.dispose()));
-    await proxy.close();
     expect(unhandledReasons.splice(0)).to.deep.equal([]);
   });
 
@@ -173,7 +170,6 @@ describe("appends while calls and connections fail", function () {
     expect(errors).to.deep.equal(errors.map(() => undefined));
     await expectAppends(eventLog, "new leader");
     expect([...newPaths].join()).to.include("/BatchAppend");
-    await newLeader.close();
   });
 
   it("appends succeed if the server does not implement BatchAppend", async () => {
@@ -210,11 +206,16 @@ describe("appends while calls and connections fail", function () {
 
   it("if responses of shared calls never arrive, an append is repeated after 4 s, and later appends do not wait", async () => {
     const eventLog = createEventLog(connect(proxy.url));
-    proxy.onStep = (step, call) =>
-      step === "answered" && call.path.endsWith("/BatchAppend") && delay(60_000, undefined, { ref: false });
+    let sharedCallCount = 0;
+    proxy.onStep = (step, call) => {
+      if (!call.path.endsWith("/BatchAppend")) return undefined;
+      if (step === "opened") sharedCallCount += 1;
+      return step === "answered" && delay(60_000, undefined, { ref: false });
+    };
     const startedAt = performance.now();
     for (let n = 0; n < 3; n += 1) await expectAppends(eventLog, "no response");
-    expect(performance.now() - startedAt).to.be.within(3_900, 7_900);
+    expect(performance.now() - startedAt).to.be.above(3_900);
+    expect(sharedCallCount).to.equal(1);
   });
 
   it("an append with a permanent refusal fails at once, and later appends succeed", async () => {
@@ -258,19 +259,6 @@ describe("appends while calls and connections fail", function () {
     for (const outcome of await Promise.allSettled(appends))
       if (outcome.status === "rejected") expect(outcome.reason).to.be.instanceOf(LogUnavailableError);
     await expectAppends(eventLog, "closed connection");
-    await faultProxy.close();
-  });
-
-  it("the appends of a client succeed while the connections of another client in the process are closed", async () => {
-    const [healthyLog, brokenLog] = [log.eventstoreUrl, proxy.url].map((url) => createEventLog(connect(url)));
-    proxy.onStep = (step, call) => step === "sent" && Math.random() < 0.1 && call.cut();
-    let isOver = false;
-    const brokenWriters = Array.from({ length: 8 }, async () => {
-      while (!isOver) await getAppendError(brokenLog!);
-    });
-    for (let n = 0; n < 300; n += 1) expect(await getAppendError(healthyLog!)).to.equal(undefined);
-    isOver = true;
-    await Promise.all(brokenWriters);
   });
 
   it("if a call fails while the client searches for the leader of a cluster in vain, later appends succeed", async () => {
@@ -297,7 +285,6 @@ describe("appends while calls and connections fail", function () {
     expect(await appendError).to.be.instanceOf(LogUnavailableError);
     clusterProxy.onStep = () => undefined;
     await expectAppends(eventLog, "no leader");
-    await clusterProxy.close();
   });
 
   it("appends succeed within 15 s after a log has disappeared silently and has returned", async () => {
@@ -317,7 +304,6 @@ describe("appends while calls and connections fail", function () {
       while (await getAppendError(eventLog)) expect(performance.now() - restoredAt).to.be.below(20_000);
       await expectAppends(eventLog, "silence");
     }
-    await faultProxy.close();
   });
 
   it("under load with random faults, each acknowledged event is stored once, and appends work soon after the last fault", async () => {

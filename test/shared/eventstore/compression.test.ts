@@ -1,29 +1,20 @@
-import { once } from "node:events";
 import http2 from "node:http2";
-import type { AddressInfo } from "node:net";
 import { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { listenOnLoopback } from "../../support/loopback.ts";
 
 describe("compression of the event log's responses", () => {
-  let server: http2.Http2Server;
   let url: string;
-  const sessions: http2.ServerHttp2Session[] = [];
   const requests: http2.IncomingHttpHeaders[] = [];
 
   before(async () => {
-    server = http2.createServer().listen(0, "127.0.0.1");
-    server.on("session", (session) => sessions.push(session));
+    const server = http2.createServer();
     server.on("stream", (stream, headers) => {
       requests.push(headers);
       stream.respond({ "content-type": "application/grpc", "grpc-status": 7 }, { endStream: true });
     });
-    await once(server, "listening");
-    url = `esdb://127.0.0.1:${(server.address() as AddressInfo).port}?tls=false`;
-  });
-  after(() => {
-    for (const session of sessions) session.destroy();
-    server.close();
+    url = `esdb://${(await listenOnLoopback(server)).host}?tls=false`;
   });
 
   /** Returns the headers of one request of the client. */

@@ -3,8 +3,8 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import { toMetadata } from "../../../command/handling/handle.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { EMPTY_STREAM, type EventLog } from "../../../shared/eventstore/log.ts";
+import { connectToLog } from "../../support/connections.ts";
 import { createTestOperatorContext } from "../../support/partner.ts";
 import { createPlainLog } from "../../support/plain-log.ts";
 import { getTestServers } from "../../support/stack.ts";
@@ -29,10 +29,9 @@ describe("a read of a long stream that nobody waits for", () => {
   let log: EventLog;
 
   before(async () => {
-    client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
+    client = connectToLog((await getTestServers()).eventstoreUrl);
     log = createPlainLog(client);
   });
-  after(() => client.dispose());
 
   const userId = randomUUID();
   const clinicId = randomUUID();

@@ -5,13 +5,14 @@ import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { DifferentLogError, requireCheckpointInLog } from "../../../projection/checkpoints/same-log.ts";
 import { readEventAt } from "../../../shared/eventstore/read-log.ts";
-import { createEvent, getRejection } from "../../conformance/log-under-test.ts";
+import { createEvent } from "../../conformance/log-under-test.ts";
 import { createClient, createTemporaryDir } from "../../deploy/eventstore/log-process.ts";
 import { flipBit, getLogPath } from "../../deploy/eventstore/stored-log.ts";
+import { getRejection } from "../../support/rejection.ts";
 
 describe("reading the event at a log position", () => {
   it("reading the event at a log position fails if the record is damaged", async () => {
-    const { dir, remove } = await createTemporaryDir();
+    const { dir } = await createTemporaryDir();
     const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, printLine: () => undefined });
     const client = createClient(server.port);
     try {
@@ -28,7 +29,6 @@ describe("reading the event at a log position", () => {
     } finally {
       await client.dispose();
       await server.stop();
-      await remove();
     }
   });
 
@@ -53,9 +53,8 @@ describe("reading the event at a log position", () => {
     ["PERMISSION_DENIED", 7, "refused"],
     ["INTERNAL", 13, "the event log is unavailable"],
     ["DATA_LOSS", 15, "refused"],
-  ] as const) {
+  ] as const)
     it(`reading the event at a log position fails if the server returns the gRPC status ${name}`, async () => {
       expect((await getRejection(readEventAt(createRefusingClient(code), 7n))).message).to.equal(text);
     });
-  }
 });

@@ -3,16 +3,17 @@ import { type EventEmitter, getEventListeners } from "node:events";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import { scanLog } from "../../../command/audit/log/scan.ts";
-import { createEventWatch } from "../../../query-api/partner/event-watch.ts";
+import { createWaits } from "../../../query-api/partner/waits.ts";
 import { appendEventsInSharedCall } from "../../../shared/eventstore/append.ts";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { toGrpcClient } from "../../../shared/eventstore/grpc-client.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { readEventAt, readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { runTaskGroup, waitUnlessAborted } from "../../../shared/runtime/abort.ts";
 import { createNotifier, pause } from "../../../shared/runtime/backoff.ts";
+import { connectToLog } from "../../support/connections.ts";
 import { eventually } from "../../support/eventually.ts";
-import { type OwnLog, startSeparateLog } from "../../support/own-log.ts";
+import { startSeparateLog } from "../../support/own-log.ts";
+import { useResource } from "../../support/resources.ts";
 
 const CALL_COUNT = 10_000;
 const CONCURRENCY = 50;
@@ -24,16 +25,11 @@ async function repeat(count: number, run: () => Promise<unknown>): Promise<void>
 
 describe("listeners after many calls", function () {
   this.timeout(180_000);
-  let log: OwnLog;
+  const log = useResource(startSeparateLog);
   let client: EventStoreDBClient;
 
   before(async () => {
-    log = await startSeparateLog();
-    client = connectEventStore(log.eventstoreUrl, "test");
-  });
-  after(async () => {
-    await client?.dispose();
-    await log?.stop();
+    client = connectToLog(log.eventstoreUrl);
   });
 
   /** Counts the listeners of the calls that the client would cancel when it is disposed. */
@@ -72,23 +68,23 @@ describe("listeners after many calls", function () {
   it("waits and scans with a signal remove their listeners from it", async () => {
     const { signal } = new AbortController();
     const notifier = createNotifier();
-    const watch = createEventWatch(async () => ({ position: "0", lastPositions: {} }));
+    const waitsForEvents = createWaits({} as never, async () => ({ position: "0", lastPositions: {} }));
     const waits: Record<string, () => Promise<unknown>> = {
       pause: () => pause(0, signal),
       waitUnlessAborted: () => waitUnlessAborted(Promise.resolve(), signal),
       failedWait: () => waitUnlessAborted(Promise.reject(new Error("failed")), signal).catch(() => undefined),
       taskGroup: () => runTaskGroup(signal, [async () => undefined]),
       sleep: () => notifier.sleep(0, signal),
-      eventWatch: () => watch.wait(randomUUID(), 0n, 1, signal),
+      forEvent: () => waitsForEvents.forEvent(randomUUID(), randomUUID(), 0n, 1, signal),
     };
     for (const [name, wait] of Object.entries(waits)) {
       for (let count = 0; count < 100; count += 1) await wait();
       await eventually(`no listener of ${name}`, () => getEventListeners(signal, "abort").length === 0);
     }
-    watch.stop();
+    waitsForEvents.stop();
     const endPosition = await readLogEnd(client);
     for (let count = 0; count < 20; count += 1)
-      for await (const _ of scanLog({ client, prefixes: undefined, endPosition, signal })) break;
+      for await (const _ of scanLog({ client, after: undefined, endPosition, signal })) break;
     await eventually("no listener of a scan", () => getEventListeners(signal, "abort").length === 0);
     await eventually("all subscriptions have ended", () => countListeners() === 0);
   });

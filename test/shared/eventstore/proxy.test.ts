@@ -1,4 +1,5 @@
-import { connectEventStore, reachEventStore } from "../../../shared/eventstore/connect.ts";
+import { reachEventStore } from "../../../shared/eventstore/connect.ts";
+import { connectToLog } from "../../support/connections.ts";
 import { getTestServers } from "../../support/stack.ts";
 
 /** All variables in which gRPC looks for a proxy. */
@@ -7,8 +8,7 @@ const PROXY_VARIABLES = ["grpc_proxy", "https_proxy", "http_proxy"];
 /** Nothing listens on this port. */
 const DEAD_PROXY = "http://127.0.0.1:9";
 
-describe("a proxy in the environment", function () {
-  this.timeout(60_000);
+describe("a proxy in the environment", () => {
   afterEach(() => {
     for (const name of [...PROXY_VARIABLES, "no_grpc_proxy"]) delete process.env[name];
   });
@@ -18,11 +18,7 @@ describe("a proxy in the environment", function () {
       it(`the client connects directly to ${discovers ? "the discovered nodes of a cluster" : "a node"} although ${variable} names a proxy`, async () => {
         process.env[variable] = DEAD_PROXY;
         const { eventstoreUrl } = await getTestServers();
-        const client = connectEventStore(
-          discovers ? eventstoreUrl.replace("esdb://", "esdb+discover://") : eventstoreUrl,
-          "test",
-        );
+        const client = connectToLog(discovers ? eventstoreUrl.replace("esdb://", "esdb+discover://") : eventstoreUrl);
         await reachEventStore(client, 15_000);
-        await client.dispose();
       });
 });

@@ -1,50 +1,36 @@
-import { once } from "node:events";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import { createServer } from "node:net";
 import { setImmediate } from "node:timers/promises";
 import { expect } from "chai";
-import { connectEventStore, reachEventStore, requireEventStore } from "../../../shared/eventstore/connect.ts";
+import { reachEventStore, requireEventStore } from "../../../shared/eventstore/connect.ts";
 import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { readWithin } from "../../../shared/eventstore/read-log.ts";
 import { StartError } from "../../../shared/runtime/run-service.ts";
+import { connectToLog } from "../../support/connections.ts";
+import { listenOnLoopback } from "../../support/loopback.ts";
 import { startRefusingLog } from "../../support/refusing-log.ts";
+import { getRejection } from "../../support/rejection.ts";
 import { getTestServers } from "../../support/stack.ts";
 
-describe("reaching the event log", function () {
-  this.timeout(20_000);
-
+describe("reaching the event log", () => {
   it("the check of the event log succeeds if the log responds", async () => {
     const { eventstoreUrl } = await getTestServers();
-    const client = connectEventStore(eventstoreUrl, "test");
+    const client = connectToLog(eventstoreUrl);
     await reachEventStore(client, 5_000);
     await requireEventStore(client, eventstoreUrl);
-    await client.dispose();
   });
 
   it("the check of the event log ends in time if a server accepts connections but never responds", async () => {
-    const sockets = new Set<Socket>();
-    const silentServer = createServer((socket) => {
-      sockets.add(socket);
-      socket.on("error", () => undefined);
-    });
-    silentServer.listen(0, "127.0.0.1");
-    await once(silentServer, "listening");
-    const { port } = silentServer.address() as AddressInfo;
-    const client = connectEventStore(`esdb://127.0.0.1:${port}?tls=false`, "test");
+    const { host } = await listenOnLoopback(createServer());
+    const client = connectToLog(`esdb://${host}?tls=false`);
     const startedAtMs = performance.now();
-    const error = await reachEventStore(client, 300).then(
-      () => undefined,
-      (error: Error) => error,
-    );
+    const error = await getRejection(reachEventStore(client, 300));
     expect(error).to.be.instanceOf(LogUnavailableError);
     expect(performance.now() - startedAtMs).to.be.within(250, 5_000);
-    await client.dispose();
-    for (const socket of sockets) socket.destroy();
-    silentServer.close();
   });
 
   it("a client whose reads were abandoned can be disposed", async () => {
     const { eventstoreUrl } = await getTestServers();
-    const client = connectEventStore(eventstoreUrl, "test");
+    const client = connectToLog(eventstoreUrl);
     await reachEventStore(client, 15_000);
     for await (const _ of readWithin(15_000, client.readAll())) break;
     const latePromise = reachEventStore(client, 50).catch((error: Error) => error);
@@ -52,42 +38,32 @@ describe("reaching the event log", function () {
     // The response arrives while the process is busy, so the time limit has ended when the process reads it.
     for (const startedAtMs = performance.now(); performance.now() - startedAtMs < 500; );
     expect(await latePromise).to.be.instanceOf(LogUnavailableError);
-    await client.dispose();
   });
 
   it("the error for an unreachable event log is one line without credentials and options of the URL", async () => {
     const url = "esdb://admin:p@ss@127.0.0.1:1?tls=false";
-    const client = connectEventStore(url, "test");
-    const error = await requireEventStore(client, url).then(
-      () => undefined,
-      (error: Error) => error,
-    );
+    const client = connectToLog(url);
+    const error = await getRejection(requireEventStore(client, url));
     expect(error).to.be.instanceOf(StartError);
-    expect(error?.message).to.equal(
+    expect(error.message).to.equal(
       "the event log at esdb://127.0.0.1:1 does not respond; check EVENTSTORE_URL and that the log is running",
     );
-    await client.dispose();
   });
 
   for (const [problem, grpcStatus] of [
     ["the server refuses the credentials", 16],
     ["the user may not read $all", 7],
-  ] as const) {
+  ] as const)
     it(`the error of the start says that access is denied if ${problem}`, async () => {
       const { url, stop } = await startRefusingLog(grpcStatus);
-      const client = connectEventStore(url, "test");
-      const error = await requireEventStore(client, url).then(
-        () => undefined,
-        (error: Error) => error,
-      );
+      const client = connectToLog(url);
+      const error = await getRejection(requireEventStore(client, url));
       expect(error).to.be.instanceOf(StartError);
-      expect(error?.message).to.match(
+      expect(error.message).to.match(
         /denies access; check the user in EVENTSTORE_URL, and that the user may read \$all$/,
       );
-      await client.dispose();
       stop();
     });
-  }
 
   it("a client finds the log through the hosts of a cluster, and skips a host that does not respond", async () => {
     const { port } = new URL((await getTestServers()).eventstoreUrl);
@@ -95,28 +71,22 @@ describe("reaching the event log", function () {
       ["esdb", ""],
       ["kurrentdb", "&nodePreference=follower"],
     ]) {
-      const client = connectEventStore(`${scheme}://127.0.0.1:1,127.0.0.1:${port}?tls=false${options}`, "test");
+      const client = connectToLog(`${scheme}://127.0.0.1:1,127.0.0.1:${port}?tls=false${options}`);
       await reachEventStore(client, 10_000);
-      await client.dispose();
     }
   });
 
   it("the check of the event log fails if no host of a cluster responds", async () => {
-    const client = connectEventStore("esdb://127.0.0.1:1,127.0.0.1:2?tls=false", "test");
-    const error = await reachEventStore(client, 10_000).then(
-      () => undefined,
-      (error: Error) => error,
-    );
+    const client = connectToLog("esdb://127.0.0.1:1,127.0.0.1:2?tls=false");
+    const error = await getRejection(reachEventStore(client, 10_000));
     expect(error).to.be.instanceOf(LogUnavailableError);
-    await client.dispose();
   });
 
   for (const [problem, url, message] of [
     ["a certificate file does not exist", "esdb://host?tlsCAFile=/nowhere/ca.crt", /^EVENTSTORE_URL: .*not found/i],
     ["an option is invalid", "esdb://admin:secret@host?nodePreference=best", /^EVENTSTORE_URL: .* contain leader or /],
-  ] as const) {
+  ] as const)
     it(`a connection string is refused in one line without credentials if ${problem}`, () => {
-      expect(() => connectEventStore(url, "test")).to.throw(StartError, message);
+      expect(() => connectToLog(url)).to.throw(StartError, message);
     });
-  }
 });

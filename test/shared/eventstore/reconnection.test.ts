@@ -1,9 +1,8 @@
 import { connectivityState } from "@grpc/grpc-js";
 import { expect } from "chai";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { toGrpcClient } from "../../../shared/eventstore/grpc-client.ts";
-import { onReconnection } from "../../../shared/eventstore/reconnection.ts";
-import { subscribeToLog } from "../../../shared/eventstore/subscription.ts";
+import { onReconnection, subscribeToLog } from "../../../shared/eventstore/subscription.ts";
+import { connectToLog } from "../../support/connections.ts";
 import { getTestServers } from "../../support/stack.ts";
 
 const { READY, IDLE, SHUTDOWN } = connectivityState;
@@ -55,7 +54,7 @@ describe("the watch of a connection to the event log", () => {
   });
 
   it("ended subscriptions leave nothing behind on their connection", async () => {
-    const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
+    const client = connectToLog((await getTestServers()).eventstoreUrl);
     const channel = await toGrpcClient(client).getChannel();
     const watchConnectivityState = channel.watchConnectivityState.bind(channel);
     let watchCount = 0;
@@ -73,6 +72,5 @@ describe("the watch of a connection to the event log", () => {
       await subscription.return();
     }
     expect(watchCount).to.be.at.most(2);
-    await client.dispose();
   });
 });

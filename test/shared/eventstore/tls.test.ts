@@ -3,9 +3,10 @@ import { once } from "node:events";
 import { END } from "@eventstore/db-client";
 import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { connectEventStore, requireEventStore } from "../../../shared/eventstore/connect.ts";
+import { requireEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import { createWorld } from "../../projection/webhooks/world.ts";
+import { connectToLog } from "../../support/connections.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
 import { getTlsFile } from "../../support/nats-server.ts";
@@ -27,7 +28,6 @@ describe("an event log with TLS", () => {
     proxy = await startTlsProxy(log.port);
   });
   after(async () => {
-    await proxy.close();
     await log.stop();
   });
 
@@ -43,14 +43,10 @@ describe("an event log with TLS", () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await world.awaitStatus(eventId, endpoint, "delivered");
-    await world.close();
-    await receiver.close();
-    await database.drop();
   });
 
-  it("256 concurrent writers, reads and a subscription share one TLS connection", async function () {
-    this.timeout(60_000);
-    const client = connectEventStore(`esdb://localhost:${proxy.port}?${CA_OPTION}&${USER_OPTIONS}`, "test");
+  it("256 concurrent writers, reads and a subscription share one TLS connection", async () => {
+    const client = connectToLog(`esdb://localhost:${proxy.port}?${CA_OPTION}&${USER_OPTIONS}`);
     const eventLog = createEventLog(client);
     const remainingIds = new Set<string>();
     const subscription = client.subscribeToAll({ fromPosition: END });
@@ -70,21 +66,18 @@ describe("an event log with TLS", () => {
     });
     await Promise.all([...writers, received]);
     await subscription.unsubscribe();
-    await client.dispose();
   });
 
   for (const [problem, options] of [
     ["the CA is missing", USER_OPTIONS],
     ["the user certificate is missing", CA_OPTION],
-  ] as const) {
+  ] as const)
     it(`the service does not start if ${problem}`, async () => {
       const url = `esdb://localhost:${proxy.port}?${options}`;
-      const client = connectEventStore(url, "test");
+      const client = connectToLog(url);
       const error = await requireEventStore(client, url).catch((reason: Error) => reason);
       expect(error?.message).to.match(
         /^the event log at esdb:\/\/localhost:\d+ does not respond; check EVENTSTORE_URL/,
       );
-      await client.dispose();
     });
-  }
 });

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, EMPTY_STREAM, type EventLog, type NewEvent } from "../../../shared/eventstore/log.ts";
+import { connectToLog } from "../../support/connections.ts";
 import { getTestServers } from "../../support/stack.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 import { collectSpans } from "../../support/traced.ts";
@@ -15,7 +15,7 @@ describe("spans of appends", () => {
   let disposeClient: () => Promise<void>;
 
   before(async () => {
-    const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
+    const client = connectToLog((await getTestServers()).eventstoreUrl);
     disposeClient = () => client.dispose();
     log = createEventLog(client);
   });

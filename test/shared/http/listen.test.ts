@@ -87,16 +87,14 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
     },
     "413 body_too_large": { "a chunk's extension of 40 KB": chunkedRequest(`5;${"a".repeat(40_000)}`) },
   };
-  for (const [refusal, requests] of Object.entries(brokenRequests)) {
-    for (const [caseName, bytes] of Object.entries(requests)) {
+  for (const [refusal, requests] of Object.entries(brokenRequests))
+    for (const [caseName, bytes] of Object.entries(requests))
       it(`a request with ${caseName} is refused with ${refusal}`, async () => {
         const response = await sendOneRequest(server.url, bytes);
         const [status, code = ""] = refusal.split(" ");
         expectRefusal(response, Number(status), code);
         expect(response.headers.connection).to.equal("close");
       });
-    }
-  }
 
   it("a request whose headers never end is refused with 408 request_timeout", async () => {
     expectRefusal(
@@ -121,7 +119,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
   for (const [caseName, refusedRequest] of [
     ["a malformed", "hello\r\n\r\n"],
     ["a CONNECT", "CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n"],
-  ]) {
+  ])
     it(`the server responds to a request in progress before refusing ${caseName} request on the same connection`, async () => {
       const heldCount = heldRequestCount;
       const responsesPromise = sendRaw(server.url, `GET /held HTTP/1.1\r\nHost: x\r\n\r\n${refusedRequest}`);
@@ -131,7 +129,6 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
       expect([firstResponse?.status, firstResponse?.body]).to.deep.equal([200, { ok: true, held: true }]);
       expectRefusal(refusal!, 400, "malformed_request");
     });
-  }
 
   it("the server handles the pipelined requests of a connection one at a time, in order", async () => {
     const request = (method: string, path: string) => `${method} ${path} HTTP/1.1\r\nHost: x\r\n`;
@@ -209,8 +206,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
 /** Longer than the test, so that only the server's own close ends a request. Milliseconds. */
 const DRAIN_TIMEOUT_MS = 600_000;
 
-describe("a server that drains", function () {
-  this.timeout(30_000);
+describe("a server that drains", () => {
   let server: HttpServer;
   let agent: http.Agent;
   /** Response that the handler has not ended. */

@@ -56,7 +56,7 @@ describe("methods of paths", () => {
       server = await serve(createApp({ logger, checkReadiness, retiredPaths: [], isProxyTrusted: false }));
     });
 
-    for (const path of MONITORING_PATHS) {
+    for (const path of MONITORING_PATHS)
       it(`${path} answers GET and HEAD, and every other method with 405`, async () => {
         for (const method of METHODS) {
           const { status, allow, body } = await send(server, method, path);
@@ -65,7 +65,6 @@ describe("methods of paths", () => {
           expect(body === "", method).to.equal(method === "HEAD");
         }
       });
-    }
 
     it("no method shows a proxy's callers that /metrics exists", async () => {
       for (const method of METHODS) {

@@ -20,7 +20,7 @@ describe("hostile requests", () => {
         "transfer-encoding",
         "x-forwarded-for",
       ],
-      ...["x-service-branch-id", "x-service-clinic-id", "x-service-log-position"],
+      ...["x-service-acting-member", "x-service-branch-id", "x-service-clinic-id", "x-service-log-position"],
     ];
     const places = ["query", "parameter", "path", "JSON", "form", ...headerNames.map((name) => `header ${name}`)];
     expect(counts.parameter, "requests with the parameters of all operations").to.be.above(2_000);

@@ -143,8 +143,10 @@ async function createApps(log: EventLog, application: partner.TestApplication) {
     ...{
       decide: createUncachedDecider(log),
       waitForReadModels: pass,
-      awaitOutbox: pass,
-      positionWatch: { wait: pass },
+      disableFailingEndpoint: pass,
+      findReplayableDelivery: pass,
+      slotSearch: { findResources: pass, findClosures: pass },
+      waits: { forPosition: pass },
     },
     limiter: { count: pass, findExcess: () => undefined, release: pass },
     verifySession: await createSessionVerifier(sessionSettings as never, logger),

@@ -8,11 +8,10 @@ describe("forwarded address", () => {
     ["192.0.2.6,192.0.2.7,", "192.0.2.7"],
     ["192.0.2.7 , \t, ,", "192.0.2.7"],
     ...[",", " , ", "", undefined].map((empty) => [empty, undefined]),
-  ]) {
+  ])
     it(`the forwarded address of ${JSON.stringify(list)} is ${address}`, () => {
       expect(findForwardedAddress({ "x-forwarded-for": list })).to.equal(address);
     });
-  }
 });
 
 describe("caller address", () => {
@@ -36,9 +35,8 @@ describe("caller address", () => {
     ["the caller address of a long invalid text is unknown", "x".repeat(10_000), "unknown"],
     ["the caller address of a list of addresses is unknown", "192.0.2.7, 192.0.2.8", "unknown"],
   ];
-  for (const [title, ip, callerAddress] of cases) {
+  for (const [title, ip, callerAddress] of cases)
     it(title, () => {
       expect(toCallerAddress(ip)).to.equal(callerAddress);
     });
-  }
 });

@@ -6,10 +6,10 @@ import { createUncachedDecider } from "../../../command/handling/aggregate-cache
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
 import { createTokenSigner } from "../../../command/partner-api/token-signer.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createApp } from "../../../shared/http/app.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { limitResponseTime } from "../../../shared/http/response-timeout.ts";
+import { connectToLog } from "../../support/connections.ts";
 import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
@@ -18,10 +18,10 @@ import {
   type PartnerWorld,
   sendRequest,
   startTestCommandService,
-  type TestCommand,
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
 import { createPlainLog } from "../../support/plain-log.ts";
+import { useResource } from "../../support/resources.ts";
 import { getTestServers } from "../../support/stack.ts";
 
 /**
@@ -71,22 +71,20 @@ describe("a request that times out before the handler ends", () => {
   });
 });
 
-describe("a command while the event log is slow", function () {
-  this.timeout(60_000);
-  let command: TestCommand;
+describe("a command while the event log is slow", () => {
+  const command = useResource(startTestCommandService);
   let proxy: FaultProxy;
   let slowServer: HttpServer;
   let world: PartnerWorld;
-  let client: ReturnType<typeof connectEventStore>;
+  let client: ReturnType<typeof connectToLog>;
   const lines: Record<string, unknown>[] = [];
   let onRead = (_stream: string) => {};
 
   before(async () => {
-    command = await startTestCommandService();
     world = await createPartnerWorld(command);
     const { eventstoreUrl } = await getTestServers();
     proxy = await startFaultProxy(eventstoreUrl.replace(/^esdb:/, "http:"));
-    client = connectEventStore(proxy.url.replace(/^http:/, "esdb:"), "test");
+    client = connectToLog(proxy.url.replace(/^http:/, "esdb:"));
     const readStream = client.readStream.bind(client);
     Object.assign(client, {
       readStream: (...args: Parameters<typeof readStream>) => {
@@ -103,7 +101,9 @@ describe("a command while the event log is slow", function () {
       checkReadiness: async () => ({}),
       limiter: { count, findExcess: () => undefined, release: async () => undefined, close: () => undefined },
       waitForReadModels: async () => undefined,
-      awaitOutbox: async () => undefined,
+      disableFailingEndpoint: async () => undefined,
+      findReplayableDelivery: async () => undefined,
+      slotSearch: { findResources: async () => [], findClosures: async () => [] },
       tokenIssuer: TOKEN_ISSUER,
       allowsLoopback: true,
       tokenSigner: await createTokenSigner([command.signingKey as never], TOKEN_ISSUER),
@@ -119,9 +119,6 @@ describe("a command while the event log is slow", function () {
   });
   after(async () => {
     await slowServer.close();
-    await client.dispose();
-    await proxy.close();
-    await command.stop();
   });
 
   const createAppointment = (url: string, key: string) =>
@@ -140,9 +137,8 @@ describe("a command while the event log is slow", function () {
     const keys = Array.from({ length: 56 }, () => randomUUID());
     const responses = await Promise.all(keys.map((key) => createAppointment(slowServer.url, key)));
     proxy.delay(0);
-    for (const { status, body } of responses) {
+    for (const { status, body } of responses)
       expect([status, body.error]).to.deep.equal([503, "event_log_unavailable"]);
-    }
     const firstRetries = await Promise.all(keys.map((key) => createAppointment(command.url, key)));
     const secondRetries = await Promise.all(keys.map((key) => createAppointment(command.url, key)));
     expect(firstRetries.map(({ status }) => status)).to.deep.equal(Array(56).fill(201));

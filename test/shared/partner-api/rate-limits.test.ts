@@ -20,14 +20,15 @@ import {
   startTestCommandService,
   type TestCommand,
 } from "../../support/partner.ts";
-import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+import { startPartnerApi } from "../../support/partner-api.ts";
+import { useResource } from "../../support/resources.ts";
 
 const { MAX_ADDRESS_REQUESTS_PER_MINUTE, MAX_REFUSED_REQUESTS_PER_MINUTE, MAX_RESETS_PER_HOUR } = rateLimits;
 const WRONG_SECRET = { client_secret: "cs_wrong" };
 
-it("docs/partners.md lists each rate limit of the partner API, and OpenAPI the limit of token exchanges", () => {
+it("docs/partner-guide.md lists each rate limit of the partner API, and OpenAPI the limit of token exchanges", () => {
   const limits = Object.entries({ ...rateLimits, DEFAULT_RATE_LIMIT_PER_MINUTE });
-  const document = readFileSync("docs/partners.md", "utf8");
+  const document = readFileSync("docs/partner-guide.md", "utf8");
   for (const [name, limit] of limits.filter((entry) => typeof entry[1] === "number"))
     expect(document, name).to.contain(`${limit.toLocaleString("en")} per ${name.split("_").at(-1)?.toLowerCase()} |`);
   expect(partnerWrites.exchangeToken.description).to.contain(
@@ -36,13 +37,12 @@ it("docs/partners.md lists each rate limit of the partner API, and OpenAPI the l
 });
 
 describe("rate limits of the partner API", () => {
-  let api: PartnerApi;
+  const api = useResource(startPartnerApi);
   /** A second command service with the same event log and database. */
   let peer: TestCommand;
   let adminPool: pg.Pool;
 
   before(async () => {
-    api = await startPartnerApi();
     peer = await startTestCommandService({
       EVENTSTORE_URL: api.eventstoreUrl,
       DATABASE_URL: api.database.urls.command,
@@ -55,8 +55,6 @@ describe("rate limits of the partner API", () => {
   beforeEach(() => adminPool.query("UPDATE rate_limit.counter SET expire = $1", [Date.now() - 1]));
   after(async () => {
     await adminPool.end();
-    await peer.stop();
-    await api.stop();
   });
 
   const buildUnknownEndpointPath = () => `/production/v1/webhook-endpoints/${randomUUID()}`;

@@ -2,29 +2,23 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
 import type { Person } from "../../../shared/domain/personal-data/person.ts";
-import { cacheDataKeys, KEY_CACHE_MS } from "../../../shared/personal-data/cached-data-keys.ts";
-import { createDataKeys } from "../../../shared/personal-data/create-data-keys.ts";
+import { cacheDataKeys, createDataKeys, KEY_CACHE_MS } from "../../../shared/personal-data/create-data-keys.ts";
 import { createDataKeyStore } from "../../../shared/personal-data/data-key-store.ts";
 import type { DataKey, DataKeyOwner, DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import { createMasterKeys, type MasterKeys } from "../../../shared/personal-data/master-keys.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";
-import { createTestDatabase, type TestDatabase } from "../../support/stack.ts";
+import { getRejection } from "../../support/rejection.ts";
+import { useResource } from "../../support/resources.ts";
+import { createTestDatabase } from "../../support/stack.ts";
 
 const newMasterKey = () => randomBytes(32).toString("base64");
-/** Returns the error of a promise that must be rejected. */
-const rejectionOf = (promise: Promise<unknown>): Promise<Error> =>
-  promise.then(
-    () => expect.fail("nothing was thrown"),
-    (error: Error) => error,
-  );
 const newPerson = (): Person => ({ type: "customer", id: randomUUID() });
 
-describe("the store of data keys", function () {
-  this.timeout(60_000);
+describe("the store of data keys", () => {
   const keys = { first: newMasterKey(), second: newMasterKey() };
   const masterKeys = createMasterKeys({ current: "first", keys });
   const pools: pg.Pool[] = [];
-  let database: TestDatabase;
+  const database = useResource(createMigratedDatabase);
   let store: DataKeys;
 
   /** Creates a store with its own connections, like that of another process. */
@@ -35,12 +29,10 @@ describe("the store of data keys", function () {
   }
 
   before(async () => {
-    database = await createMigratedDatabase();
     store = createStore();
   });
   after(async () => {
     await Promise.all(pools.map((pool) => pool.end()));
-    await database.drop();
   });
 
   const getKey = async (owner: DataKeyOwner, from = store) => (await from.getOrCreate([owner]))[0] as DataKey;
@@ -97,12 +89,12 @@ describe("the store of data keys", function () {
     const owner: DataKeyOwner = { person: newPerson(), category: "contact" };
     const { id } = await getKey(owner);
     const withoutKey = createStore(createMasterKeys({ current: "second", keys: { second: keys.second } }));
-    const problem = await rejectionOf(withoutKey.getOrCreate([owner]));
+    const problem = await getRejection(withoutKey.getOrCreate([owner]));
     expect((await withoutKey.find([id])).get(id)).to.deep.equal(problem);
     expect(problem.name).to.equal("DataKeyError");
     expect(problem.message).to.contain(id).and.contain("master key first").and.contain("PERSONAL_DATA_KEYS");
     const withWrongKey = createStore(createMasterKeys({ current: "first", keys: { first: keys.second } }));
-    expect((await rejectionOf(withWrongKey.getOrCreate([owner]))).message).to.contain("cannot be unwrapped");
+    expect((await getRejection(withWrongKey.getOrCreate([owner]))).message).to.contain("cannot be unwrapped");
   });
 
   it("a row that was exchanged with another person's row is an error of the requests for this key only", async () => {
@@ -123,7 +115,7 @@ describe("the store of data keys", function () {
     const [, usableKey, problem] = await Promise.all([
       store.getOrCreate([{ person: newPerson(), category: "contact" }]),
       getKey(owners[0] as DataKeyOwner),
-      rejectionOf(getKey(owners[1] as DataKeyOwner)),
+      getRejection(getKey(owners[1] as DataKeyOwner)),
     ]);
     expect(usableKey).to.deep.equal(one);
     expect(problem.name).to.equal("DataKeyError");
@@ -151,11 +143,10 @@ describe("the store of data keys", function () {
   it("the store reports that Postgres is unreachable, or that a migration is missing", async () => {
     const owner: DataKeyOwner = { person: newPerson(), category: "contact" };
     const unreachable = createStore(masterKeys, "postgres://nobody@127.0.0.1:1/none");
-    for (const call of [unreachable.getOrCreate([owner]), unreachable.find([randomUUID()])]) {
-      expect((await rejectionOf(call)).name).to.equal("KeyStoreUnavailableError");
-    }
+    for (const call of [unreachable.getOrCreate([owner]), unreachable.find([randomUUID()])])
+      expect((await getRejection(call)).name).to.equal("KeyStoreUnavailableError");
     const emptyDatabase = await createTestDatabase();
-    const problem = await rejectionOf(createStore(masterKeys, emptyDatabase.urls.projection).find([randomUUID()]));
+    const problem = await getRejection(createStore(masterKeys, emptyDatabase.urls.projection).find([randomUUID()]));
     expect(problem.name).to.equal("KeyStoreUnavailableError");
     expect(problem.message).to.contain("clinic projection migrate");
   });
@@ -189,7 +180,7 @@ describe("the store of data keys", function () {
       expect(await getKey(owner, keysOfClosedPool)).to.deep.equal({ id, key });
       expect((await keysOfClosedPool.find([id])).get(id)).to.deep.equal(key);
       now += KEY_CACHE_MS;
-      expect((await rejectionOf(keysOfClosedPool.find([id]))).name).to.equal("KeyStoreUnavailableError");
+      expect((await getRejection(keysOfClosedPool.find([id]))).name).to.equal("KeyStoreUnavailableError");
     });
 
     it("cached and new keys are returned in the order of the owners", async () => {

@@ -7,11 +7,11 @@ import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
 import type { Person } from "../../../shared/domain/personal-data/person.ts";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, EMPTY_STREAM, type EventLog, type NewEvent } from "../../../shared/eventstore/log.ts";
 import { encrypt } from "../../../shared/personal-data/aes-gcm.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import { decryptEvent } from "../../../shared/personal-data/decrypt-events.ts";
+import { connectToLog } from "../../support/connections.ts";
 import { createTestDataKeys } from "../../support/data-keys.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import { getTestServers, type TestDatabase } from "../../support/stack.ts";
@@ -106,8 +106,7 @@ describe("the encrypted form of an event", () => {
   });
 });
 
-describe("an event log with encryption", function () {
-  this.timeout(60_000);
+describe("an event log with encryption", () => {
   let client: EventStoreDBClient;
   let database: TestDatabase;
   let pool: pg.Pool;
@@ -115,7 +114,7 @@ describe("an event log with encryption", function () {
   let log: EventLog;
 
   before(async () => {
-    client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
+    client = connectToLog((await getTestServers()).eventstoreUrl);
     database = await createMigratedDatabase();
     pool = new pg.Pool({ connectionString: database.urls.command, max: 2 });
     dataKeys = createTestDataKeys(pool);
@@ -123,7 +122,6 @@ describe("an event log with encryption", function () {
   });
   after(async () => {
     await Promise.all([client.dispose(), pool.end()]);
-    await database.drop();
   });
 
   const createRegistration = (id: string): CatalogEvent => ({

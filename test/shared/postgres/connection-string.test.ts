@@ -29,18 +29,16 @@ describe("connection strings of Postgres", () => {
     "postgres://user:p@ss@host/clinic",
     "postgres://%2Frun%2Fpostgresql/clinic",
     "postgres://host",
-  ]) {
+  ])
     it(`the connection string ${text} is accepted`, () => {
       expect(formatConnectionString(parseConnectionString(text)).startsWith(text)).to.equal(true);
     });
-  }
 
-  for (const mode of ["require", "verify-ca", "verify-full"]) {
+  for (const mode of ["require", "verify-ca", "verify-full"])
     it(`sslmode=${mode} verifies certificate and host name`, () => {
       const [url] = listServerUrls(parseConnectionString(`postgres://u:hunter2@a/clinic?sslmode=${mode}`));
       expect(url).to.equal("postgres://u:hunter2@a/clinic?sslmode=verify-full");
     });
-  }
 
   for (const [text, message] of [
     ["mysql://u:hunter2@a/clinic", /^must be a URL like postgres:/],
@@ -57,7 +55,7 @@ describe("connection strings of Postgres", () => {
     ["postgres://u:hunter2@a,b/clinic?connect_timeout=3", /the option connect_timeout, which is not supported/],
     ["postgres://u:hunter2@a,b/clinic?host=c", /before the path/],
     ["postgres:///clinic?host=a,b", /before the path/],
-  ] as const) {
+  ] as const)
     it(`the connection string ${text} is refused without naming the password`, () => {
       expect(() => parseConnectionString(text))
         .to.throw(ConnectionStringError)
@@ -66,5 +64,4 @@ describe("connection strings of Postgres", () => {
         .and.not.contains("hunter2")
         .and.not.contains("\n");
     });
-  }
 });

@@ -1,8 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
 import { copyFile } from "node:fs/promises";
-import { type AddressInfo, createServer } from "node:net";
+import { createServer } from "node:net";
 import path from "node:path";
 import { expect } from "chai";
 import type pg from "pg";
@@ -13,27 +12,24 @@ import { startQueryApi } from "../../../query-api/start.ts";
 import { createClient } from "../../../shared/postgres/client.ts";
 import { findServer } from "../../../shared/postgres/find-server.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
-import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
 import { ConfigError } from "../../../shared/runtime/config.ts";
+import { isPostgresUnavailable } from "../../../shared/runtime/failures.ts";
 import { eventually } from "../../support/eventually.ts";
+import { listenOnLoopback } from "../../support/loopback.ts";
 import { TOKEN_ISSUER } from "../../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
-import { getTlsPath, type PostgresPair, startPostgresPair } from "../../support/postgres-pair.ts";
+import { getTlsPath, startPostgresPair } from "../../support/postgres-pair.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { getRejection } from "../../support/rejection.ts";
+import { useResource } from "../../support/resources.ts";
 import { getTestServers, makeTestRoot } from "../../support/stack.ts";
 import { startUnresponsiveServer } from "../../support/unresponsive-server.ts";
 
 const logger = pino({ enabled: false });
 
-describe("Postgres with TLS and a standby", function () {
-  this.timeout(120_000);
-  let pair: PostgresPair;
-
-  before(async () => {
-    pair = await startPostgresPair();
-  });
-  after(() => pair?.stop());
+describe("Postgres with TLS and a standby", () => {
+  const pair = useResource(startPostgresPair);
 
   /** Returns the projection's URL with other values of options. */
   const buildUrl = (options: Record<string, string>, hosts?: string) => {
@@ -50,11 +46,7 @@ describe("Postgres with TLS and a standby", function () {
     createPool({ url, applicationName: "test", size: 1, statementTimeoutMs: 5_000, logger });
   const readPort = (url: string) =>
     withClient(url, async (client) => (await client.query("SELECT inet_server_port() AS port")).rows[0].port);
-  const getConnectError = (url: string) =>
-    readPort(url).then(
-      () => expect.fail("The client connected."),
-      (error: Error) => error,
-    );
+  const getConnectError = (url: string) => getRejection(readPort(url));
 
   it("connections are encrypted and use SCRAM", async () => {
     await withClient(pair.urls.query, async (client) => {
@@ -75,12 +67,11 @@ describe("Postgres with TLS and a standby", function () {
     ["primary", "primary"],
     ["standby", "standby"],
     ["prefer-standby", "standby"],
-  ] as const) {
+  ] as const)
     it(`with the standby first and target_session_attrs=${kind}, a client connects to the ${expectedServer}`, async () => {
       const port = await readPort(buildUrl({ target_session_attrs: kind }));
       expect(port).to.equal(pair.ports[expectedServer]);
     });
-  }
 
   it("a client skips hosts that are unreachable", async () => {
     const hosts = `localhost:1,does-not-exist.invalid,localhost:${pair.ports.primary}`;
@@ -95,7 +86,6 @@ describe("Postgres with TLS and a standby", function () {
     const startedAtMs = performance.now();
     expect(await readPort(buildUrl({}, hosts))).to.equal(pair.ports.primary);
     expect(performance.now() - startedAtMs).to.be.below(20_000);
-    await unresponsiveServer.close();
   });
 
   it("if no host is suitable, the error is temporary and names the reason for each host", async () => {
@@ -110,14 +100,11 @@ describe("Postgres with TLS and a standby", function () {
   });
 
   it("if no host is suitable, the error also names the hosts that do not answer", async () => {
-    const silentServer = createServer().listen(0, "127.0.0.1");
-    await once(silentServer, "listening");
-    const { port } = silentServer.address() as AddressInfo;
+    const { port } = await listenOnLoopback(createServer());
     const servers = [port, 1].map((port) => ({ host: "127.0.0.1", port }));
     const error = await findServer({ servers, serverKind: "any", login: {}, timeoutMs: 500 }).catch(
       (error: Error) => error,
     );
-    silentServer.close();
     expect((error as Error).message).to.match(
       /\(127\.0\.0\.1:1: .*ECONNREFUSED.*; 127\.0\.0\.1:\d+: timeout expired\)\.$/,
     );
@@ -237,10 +224,6 @@ describe("Postgres with TLS and a standby", function () {
       const headers = { "X-SERVICE-Clinic-ID": sandbox.clinicId };
       const { status, text } = await partner.request("POST", "/webhook-endpoints", { headers, body: endpoint });
       expect(status, text).to.equal(201);
-    });
-    after(async () => {
-      await api.stop();
-      await receiver.close();
     });
 
     const scheduledAt = new Date(Date.now() + 3 * 86_400_000).toISOString();

@@ -17,7 +17,8 @@ import { createDatabaseWithReadModels } from "../../support/migrated-database.ts
 import { findPgBouncer, type PgBouncer, type PoolMode, startPgBouncer } from "../../support/pgbouncer.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
 import { listLockHolders, startReadModelUsers } from "../../support/read-model-users.ts";
-import { getTestServers, type TestDatabase } from "../../support/stack.ts";
+import { useResource } from "../../support/resources.ts";
+import { getTestServers } from "../../support/stack.ts";
 
 const program = findPgBouncer();
 const OTHER_SCHEMA = "read_model_of_other_release";
@@ -34,20 +35,16 @@ const refusesNamedStatements = () => {
   return Number(minor) < 21;
 };
 
-(program ? describe : describe.skip)("PgBouncer", function () {
-  this.timeout(60_000);
-  let database: TestDatabase;
+(program ? describe : describe.skip)("PgBouncer", () => {
+  const database = useResource(createDatabaseWithReadModels);
   let directPool: pg.Pool;
   let pgBouncer: PgBouncer | undefined;
 
   before(async () => {
-    database = await createDatabaseWithReadModels();
     directPool = createTestPool(database.urls.projection);
   });
-  afterEach(() => pgBouncer?.stop());
   after(async () => {
     await directPool.end();
-    await database.drop();
   });
 
   const start = async (mode: PoolMode) => {
@@ -144,7 +141,7 @@ const refusesNamedStatements = () => {
     await awaitHolders([]);
   });
 
-  for (const mode of ["transaction", "statement"] as const) {
+  for (const mode of ["transaction", "statement"] as const)
     it(`in ${mode} mode, the services that lock read models fail, and hold no lock`, async () => {
       const services = Object.values(await startReadModelUsers(await start(mode)));
       try {
@@ -154,7 +151,6 @@ const refusesNamedStatements = () => {
         await Promise.all(services.map((service) => service.stop()));
       }
     });
-  }
 
   it("in transaction mode, `query-api` ends with one line", async () => {
     const { query: DATABASE_URL } = await start("transaction");

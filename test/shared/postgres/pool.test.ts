@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { type AddressInfo, createServer, type Server } from "node:net";
+import { createServer, type Server } from "node:net";
 import { expect } from "chai";
 import pg from "pg";
 import { pino } from "pino";
@@ -7,7 +7,7 @@ import { migrate } from "../../../projection/prepare-database.ts";
 import { createClient } from "../../../shared/postgres/client.ts";
 import { createLongLivedClient } from "../../../shared/postgres/long-lived-connection.ts";
 import { awaitPipelined, connectWithoutTimeouts, createPool } from "../../../shared/postgres/pool.ts";
-import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
+import { listenOnLoopback } from "../../support/loopback.ts";
 import { createTestDatabase, getTestServers } from "../../support/stack.ts";
 
 describe("the pool of connections to Postgres", () => {
@@ -58,14 +58,11 @@ describe("statements that are sent together", () => {
 
 describe("a client of Postgres", () => {
   let server: Server;
+  let host: string;
 
   beforeEach(async () => {
-    server = createServer((socket) => socket.resume()).listen(0, "127.0.0.1");
-    await once(server, "listening");
-  });
-  afterEach(async () => {
-    server.close();
-    await once(server, "close");
+    server = createServer((socket) => socket.resume());
+    host = (await listenOnLoopback(server)).host;
   });
 
   it("Postgres soon notices that the machine of a long-lived connection is down", async () => {
@@ -79,8 +76,7 @@ describe("a client of Postgres", () => {
   });
 
   it("a client that is closed while it connects reports that the connection has ended", async () => {
-    const { port } = server.address() as AddressInfo;
-    const databaseUrl = `postgres://user:password@127.0.0.1:${port}/clinic`;
+    const databaseUrl = `postgres://user:password@${host}/clinic`;
     const client = createLongLivedClient({ databaseUrl, applicationName: "test", logger: pino({ enabled: false }) });
     const errorPromise = client.connect().catch((error: Error) => error);
     await once(server, "connection");
@@ -92,7 +88,6 @@ describe("a client of Postgres", () => {
     // An uncaught error would fail the test.
     server.on("connection", (socket) => socket.once("data", () => socket.end(OPEN_AND_END)));
     const logger = pino({ enabled: false });
-    const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
     for (const options of ["", "?target_session_attrs=read-write"]) {
       const url = `postgres://user:password@${host}/clinic${options}`;
       const pool = createPool({ url, applicationName: "test", size: 2, statementTimeoutMs: 10_000, logger });
@@ -131,36 +126,3 @@ const OPEN_AND_END = Buffer.concat([
   toMessage("Z", "I"),
   toMessage("E", "SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0"),
 ]);
-
-const createDatabaseError = (code: string) => Object.assign(new pg.DatabaseError("words", 5, "error"), { code });
-
-describe("errors that mean Postgres is unavailable", () => {
-  const temporaryErrors = {
-    "admin shutdown": "57P01",
-    "cannot connect now": "57P03",
-    "statement timed out": "57014",
-    "transaction was idle": "25P03",
-    "too many connections": "53300",
-    "disk full": "53100",
-    deadlock: "40P01",
-    "serialization failure": "40001",
-    "lock not available": "55P03",
-    "connection failure": "08006",
-    "read-only server": "25006",
-  };
-  for (const [errorName, code] of Object.entries(temporaryErrors)) {
-    it(`the Postgres error "${errorName}" (${code}) is temporary`, () =>
-      expect(isPostgresUnavailable(createDatabaseError(code))).to.equal(true));
-  }
-
-  const permanentErrors = {
-    "invalid value": "22P02",
-    "duplicate value": "23505",
-    "missing table": "42P01",
-    "wrong password": "28P01",
-  };
-  for (const [errorName, code] of Object.entries(permanentErrors)) {
-    it(`the Postgres error "${errorName}" (${code}) is permanent`, () =>
-      expect(isPostgresUnavailable(createDatabaseError(code))).to.equal(false));
-  }
-});

@@ -5,7 +5,8 @@ import type { RateLimiter } from "../../../shared/rate-limit/limiter.ts";
 import { COUNT_TIMEOUT_MS } from "../../../shared/rate-limit/shared-counter.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
-import { type LimiterWorld, sendBurst, startLimiterWorld } from "./limiters.ts";
+import { useResource } from "../../support/resources.ts";
+import { sendBurst, startLimiterWorld } from "./limiters.ts";
 
 const LIMIT = 25;
 const REQUEST_COUNT = 120;
@@ -16,16 +17,14 @@ const REQUEST_COUNT = 120;
  */
 const RESPONSE_DELAY_MS = 100;
 
-describe("rate limiter under a burst", function () {
-  this.timeout(60_000);
-  let world: LimiterWorld;
+describe("rate limiter under a burst", () => {
+  const world = useResource(startLimiterWorld, "test");
   let proxy: FaultProxy;
   let adminClient: pg.Client;
   /** Limiters of two processes. Their connections to Postgres go through the proxy. */
   let limiters: RateLimiter[];
 
   beforeEach(async () => {
-    world = await startLimiterWorld();
     proxy = await startFaultProxy(world.database.urls.command);
     adminClient = new pg.Client(world.database.urls.projection);
     await adminClient.connect();
@@ -43,8 +42,6 @@ describe("rate limiter under a burst", function () {
   afterEach(async () => {
     await adminClient.end();
     proxy.restore();
-    await world.stop();
-    await proxy.close();
   });
 
   async function waitUntilRegistered(processCount: number): Promise<void> {

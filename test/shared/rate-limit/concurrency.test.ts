@@ -84,7 +84,7 @@ describe("the limit of concurrent requests without a credential", () => {
     audit: () => createAuditApp({ ...appOptions, signer: { jwks: { keys: [] } } } as never) as never,
   };
   const minPublicPaths = { "query-api": 40, command: 4, audit: 20 };
-  for (const [name, create] of Object.entries(apps)) {
+  for (const [name, create] of Object.entries(apps))
     it(`${name} handles at most 20 requests for its public documents at the same time for each address`, async () => {
       const app = create();
       const handle = app.callback();
@@ -100,7 +100,6 @@ describe("the limit of concurrent requests without a credential", () => {
       }
       expect(publicPaths).to.have.length.of.at.least(minPublicPaths[name as keyof typeof minPublicPaths]);
     });
-  }
 
   it("command handles at most 20 token exchanges at the same time for each address", async () => {
     const handle = (apps.command as () => Koa<never>)().callback();
@@ -140,12 +139,7 @@ describe("the authentication of a partner's request", () => {
     const app = createApp(appOptions);
     app.use(createAuthentication(dependencies).authenticate(operation, "production") as Koa.Middleware<RequestState>);
     app.use(async (ctx) => {
-      requirePartnerAccess(
-        ctx as unknown as Koa.ParameterizedContext<ClinicState>,
-        operation,
-        await findAccess(),
-        "SERVICE",
-      );
+      requirePartnerAccess(ctx as unknown as Koa.ParameterizedContext<ClinicState>, operation, await findAccess());
       ctx.body = { ok: true };
     });
     const handle = app.callback();

@@ -2,7 +2,8 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type pg from "pg";
 import { eventually } from "../../support/eventually.ts";
-import { type LimiterWorld, startLimiterWorld } from "./limiters.ts";
+import { useResource } from "../../support/resources.ts";
+import { startLimiterWorld } from "./limiters.ts";
 
 /** A limit that no test in this file exceeds. */
 const LIMIT = 1_000;
@@ -10,12 +11,7 @@ const LIMIT = 1_000;
 const UNREACHABLE_URL = "postgres://nobody:nothing@127.0.0.1:9/clinic";
 
 describe("rate limiter", () => {
-  let world: LimiterWorld;
-
-  before(async () => {
-    world = await startLimiterWorld();
-  });
-  after(() => world.stop());
+  const world = useResource(startLimiterWorld);
 
   /** Records the statements that count requests. */
   function recordStatements(pool: pg.Pool): unknown[] {

@@ -4,6 +4,7 @@ import { createPool } from "../../../shared/postgres/pool.ts";
 import { createRateLimiter, type RateLimiter } from "../../../shared/rate-limit/limiter.ts";
 import type { Count } from "../../../shared/rate-limit/shared-counter.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";
+import { releaseLater } from "../../support/resources.ts";
 import type { TestDatabase } from "../../support/stack.ts";
 
 const logger = pino({ enabled: false });
@@ -28,11 +29,11 @@ export async function startLimiterWorld(): Promise<LimiterWorld> {
       limiters.push({ ...limiter, pool });
       return { ...limiter, pool };
     },
-    async stop() {
+    stop: releaseLater(async () => {
       for (const limiter of limiters) limiter.close();
       await Promise.all(limiters.map(({ pool }) => pool.end()));
       await database.drop();
-    },
+    }),
   };
 }
 

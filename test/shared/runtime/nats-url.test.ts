@@ -29,9 +29,8 @@ describe("NATS_URL", () => {
     "nats://me:100%@a",
     "nats://:password@a",
     "nats://@a",
-  ]) {
+  ])
     it(`the malformed value ${JSON.stringify(url)} is refused`, () => {
       expect(parseNatsUrl(url)).to.equal(undefined);
     });
-  }
 });

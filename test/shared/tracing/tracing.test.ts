@@ -1,6 +1,4 @@
-import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { expect } from "chai";
 import { pino } from "pino";
 import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
@@ -16,9 +14,11 @@ import {
 } from "../../../shared/tracing/span.ts";
 import { startTracing, TRACING_SETTING_NAMES } from "../../../shared/tracing/start-tracing.ts";
 import { eventually } from "../../support/eventually.ts";
+import { listenOnLoopback } from "../../support/loopback.ts";
 import { startOtlpReceiver } from "../../support/otlp-receiver.ts";
 import { startTestCommandService } from "../../support/partner.ts";
-import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { startReceiver } from "../../support/receiver.ts";
+import { useResource } from "../../support/resources.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 
 const VALID = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -65,16 +65,14 @@ const MAX_STOP_MS = 4_500;
 describe("the trace collector", () => {
   const lines: { level: number; msg: string }[] = [];
   const logger = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) });
-  let silentCollector: Receiver;
+  const silentCollector = useResource(startReceiver);
 
   const startTestTracing = (env: Record<string, string>) =>
     startTracing(readConfig(TRACING_SETTING_NAMES, env), "test", logger);
 
   before(async () => {
-    silentCollector = await startReceiver();
     silentCollector.setDefaultReaction({ mode: "hold" });
   });
-  after(() => silentCollector.close());
 
   const countSpans = () =>
     silentCollector.requests
@@ -97,7 +95,7 @@ describe("the trace collector", () => {
   for (const { title, getUrl } of [
     { title: "refuses connections", getUrl: findClosedPort },
     { title: "does not respond", getUrl: async () => silentCollector.url },
-  ]) {
+  ])
     it(`a service responds and stops as usual while the collector ${title}`, async () => {
       const command = await startTestCommandService({ OTEL_EXPORTER_OTLP_ENDPOINT: await getUrl() });
       const responses = await Promise.all(
@@ -110,7 +108,6 @@ describe("the trace collector", () => {
       expect(performance.now() - stopStartedAt).to.be.below(MAX_STOP_MS);
       silentCollector.release();
     });
-  }
 
   it("one line reports that the collector is unavailable", async () => {
     const refusingCollector = await startReceiver();
@@ -141,7 +138,6 @@ describe("the trace collector", () => {
     for (const span of [child, root, recordedChild]) span?.end();
     await stopTracing();
     expect(collector.spans.map(({ name, service }) => [name, service])).to.deep.equal([["recorded", "test"]]);
-    await collector.close();
   });
 
   it("without a collector, no span is created", async () => {
@@ -154,10 +150,7 @@ describe("the trace collector", () => {
 
 /** Returns the URL of a port on which nothing listens. */
 async function findClosedPort(): Promise<string> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return `http://127.0.0.1:${port}`;
+  const { host, close } = await listenOnLoopback(createServer());
+  await close();
+  return `http://${host}`;
 }

@@ -121,15 +121,13 @@ const hostileUrls: [DestinationFault, ...string[]][] = [
 ];
 
 describe("checkDestination", () => {
-  for (const [code, ...urls] of hostileUrls) {
+  for (const [code, ...urls] of hostileUrls)
     describe(`refuses with ${code}, without a lookup`, () => {
-      for (const url of urls) {
+      for (const url of urls)
         it(`${JSON.stringify(url.slice(0, 80))} is refused with ${code}`, async () => {
           expect(await findFault(url, failingLookup)).to.equal(code);
         });
-      }
     });
-  }
 
   describe("checks every address of a name", () => {
     const privateAddresses = ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "fd00::1", "::ffff:10.0.0.1"];
@@ -236,11 +234,10 @@ describe("checkDestination", () => {
   });
 
   describe("if loopback is allowed", () => {
-    for (const url of ["http://127.0.0.1:9000/in", "http://localhost:9000/in", "https://127.0.0.2:1/"]) {
+    for (const url of ["http://127.0.0.1:9000/in", "http://localhost:9000/in", "https://127.0.0.2:1/"])
       it(`${url} is accepted if loopback is allowed`, async () => {
         expect(await findFault(url, failingLookup, true)).to.equal(null);
       });
-    }
 
     it("localhost resolves to the loopback addresses without a lookup", async () => {
       const options = { allowsLoopback: true, lookup: failingLookup };
@@ -259,11 +256,10 @@ describe("checkDestination", () => {
       ["http://127.0.0.1/#x", "fragment_not_allowed"],
       ["http://0.0.0.0:9000/", "scheme_not_allowed"],
     ];
-    for (const [url, code] of refusedUrls) {
+    for (const [url, code] of refusedUrls)
       it(`${url} is refused even if loopback is allowed`, async () => {
         expect(await findFault(url, failingLookup, true)).to.equal(code);
       });
-    }
 
     it("a public host name with a loopback address is refused even if loopback is allowed", async () => {
       expect(await findFault("https://hooks.example.com/", createLookup("127.0.0.1"), true)).to.equal(

@@ -78,11 +78,10 @@ function sampleAddresses(block: string): string[] {
 }
 
 describe("isPublicUnicast", () => {
-  for (const [block, purpose] of SPECIAL_BLOCKS) {
+  for (const [block, purpose] of SPECIAL_BLOCKS)
     it(`no address of ${block} (${purpose}) is public unicast`, () => {
       for (const address of sampleAddresses(block)) expect(isPublicUnicast(address), address).to.equal(false);
     });
-  }
 
   const publicAddresses = [
     "1.1.1.1 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.1 172.15.255.255",
@@ -90,15 +89,13 @@ describe("isPublicUnicast", () => {
     "2001:db7:ffff::1 2001:db9::1 2003::1 2400::1 2606:4700::1 2a00::1 2620:4f:7fff::1 2620:4f:8001::1",
     "2c0f:ffff::1 3ffd:ffff::1 3fff:1000::1",
   ].flatMap((line) => line.split(" "));
-  for (const address of publicAddresses) {
+  for (const address of publicAddresses)
     it(`${address}, which is in no special block, is public unicast`, () => {
       expect(isPublicUnicast(address)).to.equal(true);
     });
-  }
 
   it("a text that is not an address is not public unicast", () => {
-    for (const text of ["", "localhost", "[2606:4700::1]", "1.1.1.1:443"]) {
+    for (const text of ["", "localhost", "[2606:4700::1]", "1.1.1.1:443"])
       expect(isPublicUnicast(text), text).to.equal(false);
-    }
   });
 });

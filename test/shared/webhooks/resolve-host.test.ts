@@ -1,18 +1,14 @@
 import { expect } from "chai";
 import { checkDestination, resolveHost, UnsafeDestinationError } from "../../../shared/webhooks/destination.ts";
-import { type DnsReply, type DnsServer, startDnsServer } from "../../support/dns-server.ts";
+import { type DnsReply, startDnsServer } from "../../support/dns-server.ts";
+import { useResource } from "../../support/resources.ts";
 
 const HOST_NAME = "hooks.partner.example";
 const V4_REPLY: DnsReply = { addresses: ["93.184.216.34"] };
 const V6_REPLY: DnsReply = { addresses: ["2606:4700::6810:84e5"] };
 
 describe("resolving the name of a destination", () => {
-  let dns: DnsServer;
-
-  beforeEach(async () => {
-    dns = await startDnsServer();
-  });
-  afterEach(() => dns.close());
+  const dns = useResource(startDnsServer, "test");
 
   /**
    * Checks the destination.
@@ -39,16 +35,14 @@ describe("resolving the name of a destination", () => {
     ["NXDOMAIN for both", "nxdomain", "nxdomain", "lookup_failed"],
     ["a response without addresses for both", { addresses: [] }, { addresses: [] }, "lookup_failed"],
   ];
-  for (const [caseName, A, AAAA, expectedOutcome] of quickCases) {
+  for (const [caseName, A, AAAA, expectedOutcome] of quickCases)
     it(`resolving a host with ${caseName} returns ${expectedOutcome} without a repeated query`, async () => {
       expect((await check(A, AAAA)).outcome).to.equal(expectedOutcome);
       // The resolver repeats a dropped query after 1.5 seconds, when the lookup has already ended.
       expect(dns.questions.sort()).to.deep.equal([`A ${HOST_NAME}`, `AAAA ${HOST_NAME}`]);
     });
-  }
 
-  it("a lookup fails within the time limit if the name server drops all queries", async function () {
-    this.timeout(15_000);
+  it("a lookup fails within the time limit if the name server drops all queries", async () => {
     const { outcome, elapsedMs } = await check("drop", "drop");
     expect(outcome).to.equal("lookup_failed");
     expect(elapsedMs).to.be.within(1_400, 10_000);
@@ -63,11 +57,10 @@ describe("resolving the name of a destination", () => {
     ["AAAA", V4_REPLY, { addresses: ["fd00::1"], delayMs: 5 }],
     ["A", { addresses: ["10.0.0.1"], delayMs: 5 }, V6_REPLY],
   ];
-  for (const [type, A, AAAA] of lateCases) {
+  for (const [type, A, AAAA] of lateCases)
     it(`a private address in a late ${type} response is refused, even if another response has a public address`, async () => {
       expect((await check(A, AAAA)).outcome).to.equal("address_not_public");
     });
-  }
 
   it("a private address among several addresses is refused", async () => {
     const mixedReply = { addresses: ["93.184.216.34", "192.168.0.1"] };

@@ -1,10 +1,10 @@
-import { fetchLines } from "./api.js";
+import { fetchJson, fetchList } from "./api.js";
 import { getSelectedClinicId, getTimeZone } from "./clinics.js";
 import { createEmptyText, getElement, h } from "./dom.js";
 import { toInstant } from "./local-time.js";
 import { createNamedId, rememberName } from "./names.js";
 import { formatName, splitStreamName } from "./text.js";
-import { createLocalTime, createTime } from "./times.js";
+import { announce, createLocalTime, createTime } from "./times.js";
 
 const DAY_MS = 86_400_000;
 
@@ -17,16 +17,17 @@ const ACTION_TEXTS = {
   deliveries: "webhook deliveries",
   "prove-inclusion": "proof for an event",
   clinics: "list of clinics",
-  latest: "latest events",
   search: "search by name",
   appointments: "appointments of a day",
-  names: "names of records",
   accesses: "list of accesses",
   disclose: "disclosure",
+  overlaps: "overlaps among reservations",
+  "clinic-state": "state of the clinic",
+  readers: "list of readers and accesses",
 };
 
 /** Parameters in words, where the words differ from the name of the parameter. */
-const PARAMETER_TEXTS = { stream: "", limit: "at most", after: "after position", before: "before position" };
+const PARAMETER_TEXTS = { stream: "", limit: "at most", after: "continued after position" };
 
 let controller = new AbortController();
 
@@ -59,17 +60,49 @@ export async function showAccesses({ kind, id }, searchSignal) {
   const period = getElement("access-period").value;
   if (period !== "day") getElement("access-day").value = "";
   else if (getElement("access-day").value === "") return body.replaceChildren(createEmptyText("Select a day."));
-  const subject = { [kind === "latest" ? "clinic" : kind]: id };
+  const subjectKind = kind === "latest" ? "clinic" : kind;
+  const query = { [subjectKind]: id, ...getRange(period) };
   body.replaceChildren(createEmptyText("Loading …"));
-  const accesses = [];
-  for await (const access of fetchLines("accesses", { ...subject, ...getRange(period) }, signal)) accesses.push(access);
-  if (signal.aborted) return;
-  if (accesses.length === 0) return body.replaceChildren(createEmptyText("No recorded access in this period."));
-  const items = accesses.reverse().map(createItem(getSelectedClinicId()));
+  const { readers, accesses, isComplete, note, problems } = READER_KINDS.includes(subjectKind)
+    ? await fetchJson("readers", { ...query, names: "true" }, signal)
+    : await readAccesses(query, signal);
+  const clinicId = getSelectedClinicId();
+  const noneText = "No recorded access in this period.";
   body.replaceChildren(
-    h("p", { class: "summary" }, ...describeActors(accesses)),
-    h("ul", { class: "accesses", "aria-label": "Accesses" }, ...items),
+    ...(readers ? [h("h3", {}, "Who could read"), ...createReaders(readers, clinicId), h("h3", {}, "Who did")] : []),
+    h("p", { class: "summary" }, ...(accesses.length === 0 ? [noneText] : describeActors(accesses))),
+    h("ul", { class: "accesses", "aria-label": "Accesses" }, ...accesses.map(createItem(clinicId))),
+    isComplete
+      ? ""
+      : h("p", { class: "hint" }, `These are the latest ${accesses.length}. Select another period for others.`),
+    ...(problems ?? []).map((problem) => h("p", { class: "alert" }, `Not considered: ${problem}`)),
+    h("p", { class: "notice", id: "accesses-limit" }, note ?? "Reads in the portal and by partners are not recorded."),
   );
+  announce(`${accesses.length} accesses`);
+}
+
+/** Subjects of which the log says who could read them. */
+const READER_KINDS = ["clinic", "customer", "animal"];
+
+async function readAccesses(query, signal) {
+  const { items, end } = await fetchList("accesses", { ...query, order: "newest", limit: 500 }, signal);
+  return { accesses: items, isComplete: end.next === null };
+}
+
+function createReaders(readers, clinicId) {
+  if (readers.length === 0) return [createEmptyText("Nobody could read it in this period.")];
+  const items = readers.map(({ kind, id, name, access, from, to }) => {
+    if (name !== null) rememberName(id, name);
+    const end = to === null ? "now" : createLocalTime(to, clinicId);
+    const what = h("span", {}, h("strong", {}, kind), " ", createNamedId(id), ` ${access.join("; ")}`);
+    return h(
+      "li",
+      { class: "access" },
+      what,
+      h("span", { class: "soft" }, createLocalTime(from, clinicId), " to ", end),
+    );
+  });
+  return [h("ul", { class: "accesses", "aria-label": "Readers" }, ...items)];
 }
 
 /** Returns the range of times of a period, which is a number of days, `all`, or `day` for the day in the form. */

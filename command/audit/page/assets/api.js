@@ -1,3 +1,5 @@
+import { rememberNames } from "./names.js";
+
 const STORAGE_KEY = "auditor-credential";
 
 /**
@@ -24,8 +26,9 @@ function describeError(status, code, details, retryAfter) {
   const retryText = retryAfter ? ` Try again in ${retryAfter} s.` : "";
   const texts = {
     invalid_token: "The credential is invalid, expired or revoked. Sign in again to continue.",
-    too_many_scans: "Too many searches are running.",
-    rate_limit_exceeded: "Too many requests in one minute.",
+    rate_limit_exceeded: "Too many requests.",
+    index_behind: "The latest events are not yet in the index of the log.",
+    different_log: "The index belongs to a different event log. An operator must restore that log or adopt this one.",
     event_log_unavailable: "The event log is unavailable.",
     data_source_unavailable: "The database is unavailable.",
     read_models_unavailable: "Names are unavailable at the moment. You can still search by id.",
@@ -55,9 +58,11 @@ async function send(pathAndQuery, { headers, ...options }) {
   throw new ServiceError(response.status, error, details, response.headers.get("Retry-After"));
 }
 
-/** Sends a query whose response is one JSON object, and returns the object. */
+/** Sends a query whose response is one JSON object, remembers the names in it, and returns the object. */
 export async function fetchJson(path, query, signal) {
-  return (await request(path, query, signal)).json();
+  const object = await (await request(path, query, signal)).json();
+  if (object.names !== undefined) rememberNames(object.names);
+  return object;
 }
 
 /** Sends a query whose response is a file, and returns the file. Throws an error if the response is incomplete. */
@@ -75,38 +80,19 @@ export async function postJson(path, query, signal) {
 }
 
 /**
- * Sends a query whose response is a list with one JSON object per line, and yields each object as it arrives. Throws an
- * error if the response is incomplete.
+ * Sends a query whose response is a list with one JSON object per line, and remembers the names in it. Throws an error if
+ * the response is incomplete.
  *
- * @returns the content of the last line, which marks a complete response
+ * @returns {Promise<{ items: object[], end: object }>} `end`: content of the last line, which marks a complete response
  */
-export async function* fetchLines(path, query, signal) {
-  const response = await request(path, query, signal);
-  let rest = "";
-  let end;
-  for await (const chunk of readChunks(response.body.pipeThrough(new TextDecoderStream()))) {
-    const lines = (rest + chunk).split("\n");
-    rest = lines.pop();
-    for (const line of lines) {
-      const value = JSON.parse(line);
-      if (value.end) end = value.end;
-      else yield value;
-    }
-  }
+export async function fetchList(path, query, signal) {
+  const response = await request(path, { ...query, names: "true" }, signal);
+  const text = await response.text().catch(() => "");
+  signal?.throwIfAborted();
+  const lines = text.split("\n").filter(Boolean);
+  const items = lines.map((line) => JSON.parse(line));
+  const { end } = items.pop() ?? {};
   if (!end) throw new Error("The response is incomplete. Try again.");
-  return end;
-}
-
-/** Yields the chunks of a stream. Some browsers cannot iterate over a stream directly. */
-async function* readChunks(stream) {
-  const reader = stream.getReader();
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      yield value;
-    }
-  } finally {
-    reader.cancel().catch(() => undefined);
-  }
+  rememberNames(end.names);
+  return { items, end };
 }

@@ -26,7 +26,7 @@ export function showCauses(events, onSelect) {
     return h("li", {}, createRootLabel(cause, caused), h("ul", {}, ...caused.map(createBranch)));
   });
   panel.replaceChildren(h("ul", { class: "causes" }, ...items));
-  showSchedules(events);
+  showSchedules();
 }
 
 /** Describes a cause that is not in the list, with a link to all events of its request. */

@@ -41,6 +41,34 @@ export async function loadClinics(scope) {
   return problem;
 }
 
+/**
+ * Initializes the selection of a clinic. The arrow keys select each clinic on the way, and each request is a recorded
+ * access, so a clinic that was selected with the keyboard is shown when the user presses Enter or leaves the field.
+ *
+ * @param {(id: string) => void} onSelect called with the id of the selected clinic
+ */
+export function initClinicSelect(onSelect) {
+  const select = getElement("clinic");
+  let isKeyboard = false;
+  let pendingId;
+  const showPending = () => {
+    if (pendingId === select.value) onSelect(pendingId);
+    pendingId = undefined;
+  };
+  select.addEventListener("pointerdown", () => {
+    isKeyboard = false;
+  });
+  select.addEventListener("keydown", ({ key }) => {
+    isKeyboard = key !== "Enter";
+    if (key === "Enter") showPending();
+  });
+  select.addEventListener("change", () => {
+    pendingId = select.value;
+    if (!isKeyboard) showPending();
+  });
+  select.addEventListener("blur", showPending);
+}
+
 /** Removes all clinics. */
 export function clearClinics() {
   clinics.clear();
@@ -80,6 +108,8 @@ function showSelectedClinic() {
   const { timezone } = clinics.get(id) ?? {};
   const zoneText = timezone === undefined ? "Time zone unknown: times are in UTC." : `Time zone ${timezone}.`;
   const listText = isIncomplete ? ` The list has only the first ${clinics.size} clinics. Find others by id.` : "";
-  getElement("clinic-hint").textContent = id === "" ? "No clinic to select." : `${zoneText} Id ${id}.${listText}`;
+  const enterText = clinics.size > 1 ? " Press Enter to show a clinic that you have selected with the keyboard." : "";
+  getElement("clinic-hint").textContent =
+    id === "" ? "No clinic to select." : `${zoneText} Id ${id}.${enterText}${listText}`;
   for (const label of document.querySelectorAll("[data-zone]")) label.textContent = timezone ?? "clinic’s time zone";
 }

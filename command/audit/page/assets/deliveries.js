@@ -4,7 +4,7 @@ import { createEmptyText, getElement, h } from "./dom.js";
 import { shortenId } from "./format.js";
 import { createNamedId } from "./names.js";
 import { splitStreamName } from "./text.js";
-import { createTime } from "./times.js";
+import { announce, createTime } from "./times.js";
 
 /** Maximum number of streams whose deliveries are requested. */
 const MAX_STREAMS = 20;
@@ -19,6 +19,7 @@ export async function showDeliveries(search, events, signal) {
     for (const delivery of (await fetchJson("deliveries", { stream }, signal)).deliveries)
       deliveries.set(delivery.id, delivery);
   }
+  announce(`${deliveries.size} webhook ${deliveries.size === 1 ? "delivery" : "deliveries"}`);
   const left = streams.length - MAX_STREAMS;
   const hint = `Deliveries of ${left} more streams are not shown. Narrow the search to see them.`;
   panel.replaceChildren(
@@ -30,16 +31,16 @@ export async function showDeliveries(search, events, signal) {
 
 /**
  * Lists the streams whose deliveries are requested. For an application, these are the streams of its endpoints. For any
- * other search, these are the streams of the listed appointments and deliveries.
+ * other search, these are the streams of the listed appointments.
  */
 function listStreams({ kind, id }, events) {
-  const categories = kind === "application" ? ["webhookEndpoint"] : ["appointment", "webhookDelivery"];
+  const categories = kind === "application" ? ["webhookEndpoint"] : ["appointment"];
   const listed = events.map(({ stream }) => stream).filter((stream) => categories.includes(splitStreamName(stream)[0]));
   return [...new Set(kind === "stream" ? [id, ...listed] : listed)];
 }
 
 function createDelivery(delivery) {
-  const { id, type, status, endpointId, applicationId, clinicId, createdAt, nextAttemptAt, attempts, revision } =
+  const { id, type, status, endpointId, applicationId, clinicId, createdAt, nextAttemptAt, attempts, position } =
     delivery;
   return h(
     "article",
@@ -49,7 +50,7 @@ function createDelivery(delivery) {
       "p",
       { class: "hint" },
       createTime(createdAt, clinicId),
-      ` · for the event at revision ${revision} · to application `,
+      ` · for the event at position ${position} · to application `,
       createNamedId(applicationId),
       " at endpoint ",
       createNamedId(endpointId),

@@ -1,14 +1,11 @@
-import { fetchLines } from "./api.js";
+import { fetchList } from "./api.js";
 import { createEmptyText, createFactList, createTable, createText, getElement, h } from "./dom.js";
 import { isUuid } from "./format.js";
 import { createName, createNamedId } from "./names.js";
 import { toUrlFragment } from "./search.js";
 import { describeEvent } from "./sentences.js";
 import { formatType, formatValue, splitStreamName } from "./text.js";
-import { createLocalTime, createTime } from "./times.js";
-
-/** Maximum number of events that are read from a stream. */
-const MAX_STEPS = 2_000;
+import { announce, createLocalTime, createTime } from "./times.js";
 
 /** Matches a time in UTC. */
 const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
@@ -34,11 +31,7 @@ export function createDetailView({ onSelect, onError, countEvents }) {
     const key = `${stream} ${countEvents()}`;
     const cached = stepsByStream.get(key);
     if (cached) return cached;
-    const steps = [];
-    for await (const step of fetchLines("replay", { stream }, signal)) {
-      steps.push(step);
-      if (steps.length === MAX_STEPS) break;
-    }
+    const { items: steps } = await fetchList("replay", { stream }, signal);
     stepsByStream.set(key, steps);
     return steps;
   }
@@ -73,6 +66,8 @@ export function createDetailView({ onSelect, onError, countEvents }) {
       if (index < 0)
         state.replaceChildren(createEmptyText("The stream is too long to show the state after this event."));
       else state.replaceChildren(...createState(steps, index, onSelect));
+      const count = steps[index]?.changes.length ?? 0;
+      announce(`${formatType(event.type)}: ${count} ${count === 1 ? "change" : "changes"}`);
     } catch (error) {
       if (signal.aborted) return;
       state.replaceChildren(createEmptyText(error.message));

@@ -20,6 +20,7 @@ export function initExport(onError) {
     if (submit.getAttribute("aria-disabled") === "true") return;
     submit.setAttribute("aria-disabled", "true");
     clearExport();
+    getElement("search-alert").textContent = "";
     getElement("export-status").textContent = "Exporting …";
     try {
       const clinic = getSelectedClinicId();

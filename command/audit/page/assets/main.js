@@ -1,13 +1,21 @@
 import { initAccesses, showAccesses } from "./accesses.js";
-import { credential, fetchJson, fetchLines, ServiceError } from "./api.js";
+import { credential, fetchJson, fetchList, ServiceError } from "./api.js";
 import { showCauses } from "./causes.js";
-import { clearClinics, countClinics, getSelectedClinicId, loadClinics, selectClinic } from "./clinics.js";
+import { clearClinicState, initClinicState } from "./clinic-state.js";
+import {
+  clearClinics,
+  countClinics,
+  getSelectedClinicId,
+  initClinicSelect,
+  loadClinics,
+  selectClinic,
+} from "./clinics.js";
 import { showDeliveries } from "./deliveries.js";
 import { createDetailView } from "./detail.js";
 import { getElement, h, isNarrow } from "./dom.js";
 import { clearExport, initExport, setKeyThumbprint } from "./export.js";
 import { clearMatches, findAppointments, findByName, foldMatches } from "./matches.js";
-import { clearNames, initNames } from "./names.js";
+import { clearNames } from "./names.js";
 import { addToSchedules, clearSchedules } from "./schedules.js";
 import {
   clearFinderForms,
@@ -20,10 +28,22 @@ import {
 import { initTabs } from "./tabs.js";
 import { createTimeline, markSelected, showSchedules } from "./timeline.js";
 import { showTitle } from "./title.js";
+import { initVerification } from "./verify.js";
 
 /** Number of events that one request loads. */
 const PAGE_SIZE = 500;
 const LATEST_PAGE_SIZE = 50;
+
+const LATEST_TEXTS = {
+  empty: "No events of this clinic.",
+  more: "Show earlier events",
+  order: "the newest first, by the time at which they were stored",
+};
+const SEARCH_TEXTS = {
+  empty: "No visible events match this search.",
+  more: "Show more",
+  order: "in the order in which they were stored",
+};
 
 /** Views of a search, the default first. */
 const VIEWS = ["timeline", "causes", "deliveries", "accesses"];
@@ -45,6 +65,11 @@ function showAlert(text) {
   getElement("failure").hidden = text === "";
 }
 
+/** Shows an error of a search above the list, or hides the last one if the text is empty. */
+const showSearchAlert = (text) => {
+  getElement("search-alert").textContent = text;
+};
+
 const detail = createDetailView({
   onSelect: selectEvent,
   onError: signOutIfUnauthorized,
@@ -52,17 +77,22 @@ const detail = createDetailView({
 });
 const timeline = createTimeline(selectEvent, loadPage);
 const tabs = initTabs(VIEWS, showTab);
-const searchTabs = initTabs(["name", "appointment", "actor", "id", "export"], () => {});
+const searchTabs = initTabs(["name", "appointment", "actor", "id", "state", "export"], () => {});
 initAccesses(() => showTab("accesses"));
-initExport(handleError);
-initNames(signOutIfUnauthorized);
+initExport(handleSearchError);
+initClinicState(() => showSearchAlert(""), handleSearchError);
+initVerification();
 const idForm = initIdForm(goToSearch);
 initFinderForms({
   onName: ({ isEverywhere, kind, ...query }) => {
+    showSearchAlert("");
     const clinic = isEverywhere ? undefined : getSelectedClinicId();
-    findByName({ ...query, kind: kind || undefined, clinic }, handleError);
+    findByName({ ...query, kind: kind || undefined, clinic }, handleSearchError);
   },
-  onAppointment: (query) => findAppointments({ clinic: getSelectedClinicId(), ...query }, handleError),
+  onAppointment: (query) => {
+    showSearchAlert("");
+    findAppointments({ clinic: getSelectedClinicId(), ...query }, handleSearchError);
+  },
   onActor: (filters) => {
     clearMatches();
     goToSearch({ kind: "clinic", id: getSelectedClinicId(), ...filters });
@@ -95,7 +125,8 @@ function startSearch(search) {
   idForm.show(search);
   detail.clear();
   timeline.clear();
-  showTitle(search);
+  showTitle(search, true);
+  showSearchAlert("");
   getElement("results").hidden = false;
   loadPage();
   fillViews("Loading …");
@@ -112,12 +143,22 @@ async function loadPage() {
   timeline.offerMore(false);
   getElement("panel-timeline").setAttribute("aria-busy", "true");
   try {
-    if (currentSearch.kind === "latest") await loadLatestPage(signal);
-    else await loadSearchPage(signal);
+    const isLatest = currentSearch.kind === "latest";
+    showStatus(isLatest ? "Loading the latest events …" : "Searching …");
+    const query = isLatest ? { clinic: currentSearch.id, order: "newest" } : toQueryParameters(currentSearch);
+    const page = { limit: isLatest ? LATEST_PAGE_SIZE : PAGE_SIZE, after: nextPosition ?? undefined };
+    const { items, end } = await fetchList("events", { ...query, ...page }, signal);
+    for (const event of items) addEvent(event);
+    endPage(end.next, isLatest ? LATEST_TEXTS : SEARCH_TEXTS);
   } catch (error) {
     if (signal.aborted) return;
     isLoading = false;
-    fillViews("");
+    if (events.length > 0) endPage(nextPosition, { more: "Try again" });
+    else {
+      fillViews("");
+      showStatus("");
+      showTitle(currentSearch, false);
+    }
     handleError(error);
   } finally {
     if (!signal.aborted) getElement("panel-timeline").removeAttribute("aria-busy");
@@ -129,34 +170,6 @@ function fillViews(text) {
   for (const id of ["panel-causes", "panel-deliveries", "accesses-body"]) getElement(id).replaceChildren(text);
 }
 
-async function loadLatestPage(signal) {
-  showStatus("Loading the latest events …");
-  const query = { clinic: currentSearch.id, before: nextPosition ?? undefined, limit: LATEST_PAGE_SIZE };
-  const page = await fetchJson("latest", query, signal);
-  for (const event of page.events) addEvent(event);
-  endPage(page.next, {
-    empty:
-      page.next === null
-        ? "No events of this clinic."
-        : "No events of this clinic among the latest events of all clinics.",
-    more: "Show earlier events",
-    count: "the newest first",
-  });
-}
-
-async function loadSearchPage(signal) {
-  showStatus("Searching …");
-  const position = { limit: PAGE_SIZE, after: nextPosition ?? undefined };
-  const query = { ...toQueryParameters(currentSearch), ...position, progress: true };
-  const lines = fetchLines("events", query, signal);
-  for (let line = await lines.next(); ; line = await lines.next()) {
-    if (line.done)
-      return endPage(line.value.next, { empty: "No visible events match this search.", more: "Show more" });
-    if (line.value.progress) showStatus(`Searching: ${Math.floor(line.value.progress.share * 100)} % of the log`);
-    else addEvent(line.value);
-  }
-}
-
 function addEvent(event) {
   events.push(event);
   addToSchedules(event);
@@ -164,17 +177,18 @@ function addEvent(event) {
 }
 
 /** Shows the number of events after the last line of a page. */
-function endPage(next, texts) {
+function endPage(next, { empty, more, order }) {
   nextPosition = next;
   isLoading = false;
-  const clinicIds = new Set(events.map(({ clinicId }) => clinicId));
+  const clinicIds = new Set(events.flatMap(({ clinicId }) => clinicId ?? []));
   if (clinicIds.size === 1) selectClinic([...clinicIds][0]);
-  if (events.length === 0) timeline.showEmpty(texts.empty);
-  timeline.offerMore(next !== null, texts.more);
+  showTitle(currentSearch, false);
+  if (events.length === 0) timeline.showEmpty(empty);
+  timeline.offerMore(next !== null, more);
   const count = `${events.length} ${events.length === 1 ? "event" : "events"}`;
-  const suffix = texts.count && events.length > 1 ? `, ${texts.count}` : "";
+  const suffix = order && events.length > 1 ? `, ${order}` : "";
   showStatus(`${count}${suffix}${next === null ? "" : "; there may be more"}`);
-  showSchedules(events);
+  showSchedules();
   suggestActors();
   showTab(tabs.getShownTab());
 }
@@ -195,6 +209,7 @@ function showTab(name) {
     accesses: () => showAccesses(currentSearch, signal),
   }[name];
   if (!load || !currentSearch) return;
+  showAlert("");
   load().catch((error) => {
     if (signal.aborted || error.name === "AbortError") return;
     getElement(name === "accesses" ? "accesses-body" : "panel-deliveries").replaceChildren();
@@ -202,10 +217,15 @@ function showTab(name) {
   });
 }
 
-/** Shows an error. Signs the auditor out if the service refused the credential. */
+/** Shows an error of the list. Signs the auditor out if the service refused the credential. */
 function handleError(error) {
-  showStatus("");
   showAlert(error.message);
+  signOutIfUnauthorized(error);
+}
+
+/** Shows an error of a form above the list, as {@link handleError}. */
+function handleSearchError(error) {
+  showSearchAlert(error.message);
   signOutIfUnauthorized(error);
 }
 
@@ -250,6 +270,8 @@ function signOut(reason) {
   clearNames();
   clearFinderForms();
   clearExport();
+  clearClinicState();
+  showSearchAlert("");
   fillViews("");
   for (const id of ["accesses-hint", "list-title", "known-actors"]) getElement(id).replaceChildren();
   showStatus("");
@@ -279,9 +301,11 @@ getElement("back").addEventListener("click", () => {
   (document.querySelector(listed) ?? getElement("list-title")).focus();
 });
 getElement("retry").addEventListener("click", () => currentSearch && startSearch(currentSearch));
-getElement("clinic").addEventListener("change", () => {
+initClinicSelect((id) => {
   clearMatches();
-  goToSearch({ kind: "latest", id: getSelectedClinicId() });
+  clearClinicState();
+  showSearchAlert("");
+  if (credential.get()) goToSearch({ kind: "latest", id });
 });
 addEventListener("hashchange", () => {
   const search = readSearchFromUrl();

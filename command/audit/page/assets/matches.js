@@ -39,12 +39,13 @@ export function findAppointments({ clinic, day, time }, onError) {
   const when = time ? `on ${day} at ${time}` : `on ${day}`;
   const describeCount = (count) => `${count} ${count === 1 ? "appointment" : "appointments"} ${when}`;
   return show(onError, describeCount, async (signal) => {
-    const { appointments, isComplete } = await fetchJson("appointments", { clinic, day, time }, signal);
+    const { appointments, isComplete, events } = await fetchJson("appointments", { clinic, day, time }, signal);
     const emptyText = time ? "No appointment takes place at this time." : "No appointments on this day.";
     const count = new Set(appointments.map(({ id }) => id)).size;
     const items = appointments.map(createAppointmentItem);
     const rows = items.map((item, index) => [appointments[index], item.querySelector(".moved")]);
-    return { items, count, emptyText, isComplete, addDetails: () => describeMoves(rows, signal) };
+    describeMoves(rows, events);
+    return { items, count, emptyText, isComplete };
   });
 }
 
@@ -58,14 +59,13 @@ async function show(onError, describeCount, find) {
   getElement("matches-title").textContent = "Searching …";
   body.replaceChildren();
   try {
-    const { items, count = items.length, emptyText, isComplete, addDetails } = await find(signal);
+    const { items, count = items.length, emptyText, isComplete } = await find(signal);
     if (signal.aborted) return;
     getElement("matches-title").textContent = describeCount(count);
     body.replaceChildren(
       items.length === 0 ? createEmptyText(emptyText) : h("ul", { class: "matches" }, ...items),
       isComplete ? "" : h("p", { class: "hint" }, INCOMPLETE_TEXT),
     );
-    addDetails?.().catch((error) => signal.aborted || onError(error));
   } catch (error) {
     if (signal.aborted) return;
     clearMatches();

@@ -4,7 +4,7 @@
 const eventsByStream = new Map();
 
 /** Event types that set the schedule of an appointment. */
-export const SCHEDULING_TYPES = ["AppointmentRequested", "AppointmentImported", "AppointmentRescheduled"];
+const SCHEDULING_TYPES = ["AppointmentRequested", "AppointmentImported", "AppointmentRescheduled"];
 
 /** Adds an event to the list. */
 export function addToSchedules(event) {

@@ -1,4 +1,7 @@
+import { getSelectedClinicId, getTimeZone } from "./clinics.js";
 import { getElement } from "./dom.js";
+import { formatMinute } from "./format.js";
+import { toInstant, toLocalInput } from "./local-time.js";
 
 const FILTER_NAMES = ["from", "to", "day", "by", "type", "actor"];
 
@@ -27,20 +30,7 @@ export function toUrlFragment({ kind, id, ...rest }) {
 
 /** Returns the query parameters of a search for the operation `events`. */
 export function toQueryParameters({ kind, id, from, to, day, by, type, actor }) {
-  return {
-    [kind]: id,
-    from: from && toUtc(from),
-    to: to && toUtc(to),
-    day,
-    by,
-    type: type?.replaceAll(" ", ""),
-    actor,
-  };
-}
-
-/** Converts the value of a date-time field, which has no offset, to a date-time in UTC. */
-function toUtc(text) {
-  return `${text.length === 16 ? `${text}:00` : text}Z`;
+  return { [kind]: id, from, to, day, by, type: type?.replaceAll(" ", ""), actor };
 }
 
 /** Describes the filters of a search; the empty string without filters. */
@@ -48,13 +38,18 @@ export function describeFilters({ from, to, day, by, type, actor }) {
   const time = by === "stored" ? "stored" : "occurred";
   const parts = [
     day && `on ${day}`,
-    from && `${time} from ${from.replace("T", " ")} UTC`,
-    to && `${time} before ${to.replace("T", " ")} UTC`,
+    from && `${time} from ${formatMinute(from, getZone())}`,
+    to && `${time} before ${formatMinute(to, getZone())}`,
     type && `type ${type}`,
     actor && `done by ${actor}`,
   ];
   return parts.filter(Boolean).join(", ");
 }
+
+/** Fields with a time in the selected clinic's time zone. A search has instants, because the selection can change. */
+const TIME_FIELDS = ["from", "to"];
+
+const getZone = () => getTimeZone(getSelectedClinicId()) ?? "UTC";
 
 /**
  * Initializes the form that searches by id.
@@ -70,7 +65,9 @@ export function initIdForm(onSubmit) {
   };
   kind.addEventListener("change", showPlaceholder);
   onSubmitOf("search-form", () => {
-    const filters = Object.fromEntries(FILTER_NAMES.map((name) => [name, readField(name)]));
+    const readFilter = (name) =>
+      TIME_FIELDS.includes(name) && readField(name) ? toInstant(readField(name), getZone()) : readField(name);
+    const filters = Object.fromEntries(FILTER_NAMES.map((name) => [name, readFilter(name)]));
     onSubmit({ kind: kind.value, id: readField("subject"), ...filters });
   });
   return {
@@ -81,7 +78,11 @@ export function initIdForm(onSubmit) {
       if (CLINIC_KINDS.includes(search.kind)) return showPlaceholder();
       kind.value = search.kind;
       getElement("subject").value = search.id;
-      for (const name of FILTER_NAMES) getElement(name).value = search[name] || (name === "by" ? "occurred" : "");
+      for (const name of FILTER_NAMES) {
+        const value = search[name] || (name === "by" ? "occurred" : "");
+        const isTime = TIME_FIELDS.includes(name) && value;
+        getElement(name).value = isTime ? toLocalInput(Date.parse(value), getZone()) : value;
+      }
       showPlaceholder();
     },
   };
@@ -107,11 +108,11 @@ export function initFinderForms({ onName, onAppointment, onActor }) {
 
 /** Empties all fields that can contain names. */
 export function clearFinderForms() {
-  for (const id of ["name-form", "appointment-form", "actor-form", "search-form", "export-form"])
+  for (const id of ["name-form", "appointment-form", "actor-form", "search-form", "export-form", "state-form"])
     getElement(id).reset();
 }
 
-function onSubmitOf(formId, listener) {
+export function onSubmitOf(formId, listener) {
   getElement(formId).addEventListener("submit", (event) => {
     event.preventDefault();
     listener(event);

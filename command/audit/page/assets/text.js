@@ -1,6 +1,6 @@
 /** Functions that format names and values of events for display. */
 
-/** Splits a name into words in lower case: `webhookDelivery` → `webhook delivery` */
+/** Splits a name into words in lower case: `webhookEndpoint` → `webhook endpoint` */
 export function formatName(name) {
   return name.replaceAll(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
 }

@@ -7,49 +7,48 @@ import { describeActor, describeChange, describeReason } from "./sentences.js";
 import { formatName, formatType, splitStreamName } from "./text.js";
 import { createTime } from "./times.js";
 
+/** Functions that fill in an event, and return true if no other event can change the result. */
+let updates = [];
+
 /** Creates the button that selects an event. The timeline and the tree of causes use the same button. */
 export function createEventButton(event, onSelect) {
-  const [category, id] = splitStreamName(event.stream);
-  const time = event.occurredAt ?? event.storedAt;
+  const { id, stream, revision, clinicId } = event;
+  const [category, streamId] = splitStreamName(stream);
+  const isAppointment = category === "appointment";
+  const timeZone = getTimeZone(clinicId) ?? "UTC";
   const problem = event.problem ? h("span", { class: "tag bad" }, "unreadable") : "";
   const erased = event.erased ? h("span", { class: "tag" }, "erased") : "";
-  const categoryTag = h("span", { class: "tag" }, formatName(category));
-  return h(
+  const sentence = h("span", { class: "sentence" });
+  const appointmentTime = h("span");
+  const subject = isAppointment
+    ? [createName(streamId, false), appointmentTime, h("span", { class: "id" }, shortenId(streamId))]
+    : [createNamedId(streamId)];
+  const button = h(
     "button",
-    {
-      type: "button",
-      class: "event",
-      "data-event": event.id,
-      "data-category": category,
-      onclick: () => onSelect(event),
-    },
+    { type: "button", class: "event", "data-event": id, "data-category": category, onclick: () => onSelect(event) },
     h("span", { class: "what" }, formatType(event.type), problem, erased),
-    createTime(time, event.clinicId),
-    h("span", { class: "sentence", "data-sentence-of": event.id }),
-    h("span", { class: "where" }, categoryTag, " ", ...createSubject(event, id)),
+    createTime(event.occurredAt ?? event.storedAt, clinicId),
+    sentence,
+    h("span", { class: "where" }, h("span", { class: "tag" }, formatName(category)), " ", ...subject, ` @ ${revision}`),
     h("span", { class: "by" }, ...describeActor(event.actor)),
   );
+  updates.push(() => {
+    const before = isAppointment ? findSchedule(stream, revision - 1) : undefined;
+    const schedule = isAppointment ? findSchedule(stream, revision) : undefined;
+    const change = describeChange(event, before, timeZone);
+    sentence.textContent = [change, describeReason(event)].filter(Boolean).join(", ");
+    appointmentTime.textContent = schedule ? `${formatMinute(schedule.scheduledAt, timeZone)} ` : "";
+    return !isAppointment || revision === 0 || before !== undefined || !button.isConnected;
+  });
+  return button;
 }
 
-/** Creates the name of the event's record. An appointment has the time that it had at the event. */
-function createSubject({ id: eventId, stream, revision }, id) {
-  if (!stream.startsWith("appointment-")) return [createNamedId(id), ` @ ${revision}`];
-  const shortId = h("span", { class: "id" }, shortenId(id));
-  return [createName(id, false), h("span", { "data-time-of": eventId }), shortId, ` @ ${revision}`];
-}
-
-/** Fills in what the events changed, and when the appointments were, as far as the listed events say. */
-export function showSchedules(events) {
-  for (const event of events) {
-    const { id, stream, revision, clinicId } = event;
-    const timeZone = getTimeZone(clinicId) ?? "UTC";
-    const schedule = findSchedule(stream, revision);
-    const change = describeChange(event, findSchedule(stream, revision - 1), timeZone);
-    const sentence = [change, describeReason(event)].filter(Boolean).join(", ");
-    const timeText = schedule ? `${formatMinute(schedule.scheduledAt, timeZone)} ` : "";
-    for (const element of document.querySelectorAll(`[data-sentence-of="${id}"]`)) element.textContent = sentence;
-    for (const element of document.querySelectorAll(`[data-time-of="${id}"]`)) element.textContent = timeText;
-  }
+/**
+ * Fills in what the events changed, and when the appointments were, as far as the listed events say. Events that wait for
+ * an earlier event are filled in again after the next page.
+ */
+export function showSchedules() {
+  updates = updates.filter((update) => !update());
 }
 
 /** Marks the selected event in all views. */
@@ -67,6 +66,7 @@ export function createTimeline(onSelect, onMore) {
   const more = h("button", { type: "button", class: "more", onclick: onMore, hidden: true }, "Show more");
   return {
     clear() {
+      updates = [];
       list.replaceChildren();
       more.hidden = true;
       panel.replaceChildren(list, more);

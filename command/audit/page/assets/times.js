@@ -1,5 +1,5 @@
 import { getTimeZone } from "./clinics.js";
-import { h } from "./dom.js";
+import { getElement, h } from "./dom.js";
 import { formatLocal, formatUtc } from "./format.js";
 
 /**
@@ -23,4 +23,9 @@ export function createLocalTime(instant, clinicId) {
     { datetime: instant, title: formatUtc(instant) },
     formatLocal(instant, getTimeZone(clinicId) ?? "UTC"),
   );
+}
+
+/** Tells a screen reader what a click has changed. */
+export function announce(text) {
+  getElement("announcement").textContent = text;
 }

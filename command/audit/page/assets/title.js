@@ -1,11 +1,15 @@
-import { getClinicName, getSelectedClinicId } from "./clinics.js";
+import { countClinics, getClinicName, getSelectedClinicId } from "./clinics.js";
 import { getElement, h } from "./dom.js";
 import { createNamedId } from "./names.js";
 import { describeFilters, toUrlFragment } from "./search.js";
 import { splitStreamName } from "./text.js";
 
-/** Shows what the list and the accesses are about, with a link back to the latest events. */
-export function showTitle(search) {
+/**
+ * Shows what the list and the accesses are about, with a link back to the latest events.
+ *
+ * @param {boolean} isLoading if true, the clinic of the search may still be unknown, so there is no link
+ */
+export function showTitle(search, isLoading) {
   const { kind, id } = search;
   const isLatest = kind === "latest";
   const kindText = { correlation: "request", stream: splitStreamName(id)[0] }[kind] ?? kind;
@@ -19,7 +23,9 @@ export function showTitle(search) {
     filterText,
   );
   const clinicId = getSelectedClinicId();
-  getElement("latest-link").hidden = isLatest || clinicId === "";
+  getElement("latest-link").hidden = isLatest || clinicId === "" || isLoading;
   getElement("latest-link").href = toUrlFragment({ kind: "latest", id: clinicId });
+  getElement("latest-link").textContent =
+    countClinics() > 1 ? `Latest events of ${getClinicName(clinicId)}` : "Latest events";
   getElement("accesses-hint").replaceChildren("Who read or exported data of ", ...describeSubject());
 }

@@ -19,7 +19,7 @@ import {
   createUnavailableError,
   createWrongVersionError,
 } from "./errors.ts";
-import { AppendEventList, parseSpecialRevision, parseUint64, parseWritableStreamName } from "./request-parts.ts";
+import { AppendEventList, parseExpectedState, parseUint64, parseWritableStreamName } from "./request-parts.ts";
 
 /**
  * Streams.Append, which performs one append per call. The services use this method for large and repeated appends.
@@ -67,7 +67,7 @@ export function serveAppend(
 function startAppend(options: AppendReq.Options): AppendRequest {
   return {
     events: new AppendEventList(parseWritableStreamName(options.getStreamIdentifier())),
-    expectedRevision: options.hasRevision() ? parseUint64(options.getRevision()) : parseSpecialRevision(options),
+    expectedRevision: options.hasRevision() ? parseUint64(options.getRevision()) : parseExpectedState(options),
   };
 }
 
@@ -163,7 +163,7 @@ async function deleteStream(
   if (options === undefined) throw createInvalidArgumentError("A request to delete a stream must contain options.");
   const stream = parseWritableStreamName(options.getStreamIdentifier());
   if (getOriginalStream(stream) !== undefined) throw createInvalidArgumentError("A metadata stream cannot be deleted.");
-  const expectedRevision = options.hasRevision() ? parseUint64(options.getRevision()) : parseSpecialRevision(options);
+  const expectedRevision = options.hasRevision() ? parseUint64(options.getRevision()) : parseExpectedState(options);
   const writeResult = await writeOrThrow(store, { kind, stream, expectedRevision, events: [] }, 0, deadline);
   switch (writeResult.outcome) {
     case "deleted":

@@ -15,7 +15,7 @@ import type { Store } from "../store/store.ts";
 import { CallError, createInvalidArgumentError, createUnavailableError, toCallError } from "./errors.ts";
 import {
   AppendEventList,
-  parseSpecialRevision,
+  parseExpectedState,
   parseUint64,
   parseUuid,
   parseWritableStreamName,
@@ -155,7 +155,7 @@ export class BatchAppendSession {
 
 function parseExpectedRevision(options: BatchAppendReq.Options | undefined): number {
   if (options === undefined) return 0;
-  return options.hasStreamPosition() ? parseUint64(options.getStreamPosition()) : parseSpecialRevision(options);
+  return options.hasStreamPosition() ? parseUint64(options.getStreamPosition()) : parseExpectedState(options);
 }
 
 /** Responses of BatchAppend. A response can contain an error, so a refused append does not end the call. */

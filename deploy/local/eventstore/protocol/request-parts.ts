@@ -66,8 +66,8 @@ export function parseWritableStreamName(identifier: StreamIdentifier | undefined
   return name;
 }
 
-/** Returns the special expected revision of a request that has no exact revision. */
-export function parseSpecialRevision(options: { hasNoStream(): boolean; hasStreamExists(): boolean }): number {
+/** Returns the expected state of the stream in a request without an expected revision. */
+export function parseExpectedState(options: { hasNoStream(): boolean; hasStreamExists(): boolean }): number {
   if (options.hasNoStream()) return NO_STREAM;
   return options.hasStreamExists() ? STREAM_EXISTS : ANY;
 }

@@ -25,7 +25,7 @@ describe("an audit export", () => {
     expect(code).to.equal(0);
     expect(manifest).to.deep.include({ format: "clinic-service-audit-export/1", clinicId: history.clinicId });
     expect(manifest).to.include({ count: lines.length - 1 });
-    const events = lines.slice(0, -1).map((line) => JSON.parse(line).event);
+    const events = lines.slice(0, -1).map((line) => JSON.parse(line));
     expect(events.map(({ type }) => type)).to.include.members(["ClinicRegistered", "AppointmentCancelled"]);
     expect(manifest.first).to.deep.equal({ position: events[0].position, id: events[0].id });
     expect(manifest.made.by).to.deep.equal({ type: "operator", id: "ada" });

@@ -102,7 +102,7 @@ describe("the verifier in Python", () => {
     );
   });
 
-  it("both verifiers accept an export with more events than marks, and locate a removed event in its interval", async () => {
+  it("both verifiers accept an export with more events than blocks, and locate a removed event in its block", async () => {
     const folder = makeTestRoot();
     const keys = path.join(vectorFolder, "keys.json");
     const lines = await exportLines(createManyEvents());
@@ -110,15 +110,23 @@ describe("the verifier in Python", () => {
     fs.writeFileSync(file, lines.join(""));
     fs.writeFileSync(cutFile, [...lines.slice(0, -2), lines.at(-1)].join(""));
     const { output } = await runAuditCommand(["verify", file, "--key", keys, "--json"]);
-    expect(JSON.parse(output)).to.have.nested.property("manifest.marks.every", 2);
+    expect(JSON.parse(output)).to.have.nested.property("manifest.blocks.lines", 8);
     const { output: cutOutput } = await runAuditCommand(["verify", cutFile, "--key", keys, "--json"]);
-    expect(JSON.parse(cutOutput)).to.include({ fault: "chain_not_signed", line: 4_099 });
-    const [result, cutResult] = await verifyWithPython([
-      { file, keys },
-      { file: cutFile, keys },
-    ]);
+    expect(JSON.parse(cutOutput)).to.include({ fault: "lines_changed", line: 4_097 });
+    // The file has more lines than blocks, and the signed blocks are smaller than those of the file.
+    const [shorter, grownFile] = [
+      await exportLines(createManyEvents().slice(0, 900)),
+      path.join(folder, "grown.ndjson"),
+    ];
+    fs.writeFileSync(grownFile, [...lines.slice(0, 1_100), shorter.at(-1)].join(""));
+    const { output: grownOutput } = await runAuditCommand(["verify", grownFile, "--key", keys, "--json"]);
+    expect(JSON.parse(grownOutput)).to.include({ fault: "lines_changed", line: 901 });
+    const [result, cutResult, grownResult] = await verifyWithPython(
+      [file, cutFile, grownFile].map((name) => ({ file: name, keys })),
+    );
+    expect(grownResult).to.include({ code: 3, fault: "lines_changed", line: 901 });
     expect([result?.code, result?.ok]).to.deep.equal([0, true]);
-    expect(cutResult).to.include({ code: 3, fault: "chain_not_signed", line: 4_099 });
+    expect(cutResult).to.include({ code: 3, fault: "lines_changed", line: 4_097 });
   });
 
   it("the verifier in Python returns the expected result for each test vector of tree heads and proofs", async () => {

@@ -46,7 +46,7 @@ const cancellation: EventFields = {
   data: { ...appointment, reason: "Umzug nach Köln" },
 };
 
-/** Events of the example in docs/audit-format.md. */
+/** Events of the smallest genuine export. */
 export const exampleEvents = toAuditEvents([{ type: "AppointmentConfirmed", data: appointment }, cancellation]);
 
 export const historyEvents = toAuditEvents([
@@ -149,7 +149,7 @@ export const newerMetadataEvents = toAuditEvents([
   { type: "AppointmentConfirmed", data: ownClinic, metadata: null },
 ]);
 
-/** 4,100 events: more than a manifest has marks, so that there is a mark for every second line. */
+/** 4,100 events: more than a manifest has blocks, so that each block has eight lines. */
 export const createManyEvents = () =>
   toAuditEvents(Array.from({ length: 4_100 }, () => ({ type: "AppointmentConfirmed", data: appointment })));
 

@@ -1,5 +1,4 @@
 /** Keys of the test vectors: the secret keys of the tests 1 to 3 in RFC 8032, section 7.1. Everyone knows them. */
-import { importJWK } from "jose";
 import { type AuditSigner, createAuditSigner } from "../../../../command/audit/export/signing.ts";
 
 export type TestKey = { kty: "OKP"; crv: "Ed25519"; d: string; x: string; kid: string };
@@ -32,5 +31,3 @@ export const otherKey = createKey(
 /** Creates a signer that signs with the first key, as AUDIT_SIGNING_KEYS does. */
 export const createTestSigner = (...keys: TestKey[]): Promise<AuditSigner> =>
   createAuditSigner({ AUDIT_SIGNING_KEYS: { keys } });
-
-export const importPrivateKey = (key: TestKey) => importJWK(key, "EdDSA");

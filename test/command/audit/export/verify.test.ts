@@ -2,7 +2,9 @@ import { randomUUID } from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
-import { createMarkCollector, findFirstDifference } from "../../../../command/audit/export/chain.ts";
+import { LineTree } from "../../../../command/audit/export/line-tree.ts";
+import { hashLeaf } from "../../../../command/audit/tree/merkle-tree.ts";
+import { growTree } from "../tree/test-tree.ts";
 import { createSigningKeys } from "../world.ts";
 import { type ExportWorld, startExportWorld } from "./export-world.ts";
 
@@ -169,30 +171,27 @@ describe("the verification of an export", () => {
   });
 });
 
-describe("the marks of an export", () => {
-  const collectMarks = (links: string[], maxMarks: number) => {
-    const markCollector = createMarkCollector(maxMarks);
-    for (const link of links) markCollector.add(link);
-    return markCollector.getMarks();
+describe("the tree of an export", () => {
+  const lines = Array.from({ length: 41 }, (_, index) => `{"line":${index + 1}}`);
+  const growLines = (grownLines: string[], maxBlocks: number) => {
+    const tree = new LineTree(maxBlocks);
+    for (const line of grownLines) tree.add({ position: "1", id: "1" }, line);
+    return tree;
   };
-  const links = Array.from({ length: 20 }, (_, index) => String(index + 1).padStart(16, "0"));
-  const changeLinksFrom = (line: number) =>
-    links.map((link, index) => (index + 1 < line ? link : link.replace("0", "x")));
 
-  it("a short export has a mark for every line, and a long export has a mark for every n-th line", () => {
-    expect(collectMarks(links, 20)).to.deep.include({ every: 1 });
-    const { every, links: markedLinks } = collectMarks(links, 6);
-    expect([every, markedLinks.map(Number)]).to.deep.equal([4, [4, 8, 12, 16, 20]]);
-  });
-
-  it("findFirstDifference locates the first line in which two hash chains differ", () => {
-    for (const line of [1, 7, 20]) {
-      const exactRange = findFirstDifference(collectMarks(links, 20), collectMarks(changeLinksFrom(line), 20));
-      expect(exactRange).to.deep.equal({ firstLine: line, lastLine: line });
-      const difference = findFirstDifference(collectMarks(links, 6), collectMarks(changeLinksFrom(line), 20));
-      const { firstLine, lastLine } = difference;
-      expect(firstLine <= line && line <= lastLine && lastLine - firstLine < 4).to.equal(true);
+  it("a short export has a block for each line, a long one larger blocks, and both have the root of RFC 6962", async () => {
+    for (let count = 0; count <= lines.length; count += 1) {
+      const { edge } = await growTree(lines.slice(0, count).map((line) => hashLeaf(line)));
+      for (const maxBlocks of [3, 4, 8, 64]) {
+        const tree = growLines(lines.slice(0, count), maxBlocks);
+        const { lines: width, roots } = tree.getBlocks();
+        expect(roots.length)
+          .to.equal(Math.ceil(count / width))
+          .and.be.at.most(maxBlocks);
+        expect(tree.computeRoot(), `${count} lines, ${maxBlocks} blocks`).to.deep.equal(edge.computeRoot());
+      }
     }
-    expect(findFirstDifference(collectMarks(links, 20), collectMarks(links.slice(0, 15), 20)).firstLine).to.equal(16);
+    expect(growLines(lines, 64).getBlocks().lines).to.equal(1);
+    expect(growLines(lines, 6).getBlocks().lines).to.equal(8);
   });
 });

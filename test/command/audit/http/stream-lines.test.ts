@@ -4,6 +4,8 @@ import { expect } from "chai";
 import pino from "pino";
 import type { AuditContext } from "../../../../command/audit/http/audited-query.ts";
 import { streamLines } from "../../../../command/audit/http/stream-lines.ts";
+import { LogUnavailableError } from "../../../../shared/eventstore/log.ts";
+import { ApiError } from "../../../../shared/http/api-error.ts";
 import { createApp } from "../../../../shared/http/app.ts";
 import { listen } from "../../../../shared/http/listen.ts";
 
@@ -16,7 +18,7 @@ describe("streamLines", () => {
    * Serves all lines at any path. `ended` resolves when the response has ended; `countLines` returns the number of
    * lines that have been read from the source.
    */
-  async function serveLines(stallTimeoutMs: number) {
+  async function serveLines(stallTimeoutMs: number, authenticateAgain = async () => {}) {
     let lineCount = 0;
     let onEnd = () => {};
     const endPromise = new Promise<void>((resolve) => {
@@ -27,7 +29,14 @@ describe("streamLines", () => {
     }
     const logger = pino({ level: "silent" });
     const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, checkReadiness: async () => ({}) });
-    app.use((ctx) => streamLines(ctx as unknown as AuditContext, { lines: lines(), onEnd }, stallTimeoutMs));
+    app.use(async (ctx) => {
+      Object.assign(ctx.state, { authenticateAgain });
+      const start = async (signal: AbortSignal) => {
+        signal.addEventListener("abort", onEnd);
+        return lines();
+      };
+      await streamLines(ctx as unknown as AuditContext, start, stallTimeoutMs);
+    });
     const server = await listen(app.callback(), "127.0.0.1", 0);
     return { ...server, endPromise, countLines: () => lineCount };
   }
@@ -43,6 +52,25 @@ describe("streamLines", () => {
     expect(server.countLines()).to.be.within(1, LINE_COUNT - 1);
     client.resume();
     await clientClosePromise;
+    await server.close();
+  });
+
+  it("a streamed response ends if its credential is revoked, but not if the log cannot check it", async () => {
+    let checkCount = 0;
+    const server = await serveLines(60_000, async () => {
+      checkCount += 1;
+      throw checkCount === 1 ? new LogUnavailableError("down") : new ApiError(401, "invalid_token");
+    });
+    const response = await fetch(server.url);
+    const reader = response.body!.getReader();
+    await reader.read();
+    await server.endPromise;
+    expect(checkCount).to.equal(2);
+    expect(server.countLines()).to.be.below(LINE_COUNT);
+    const readAll = async () => {
+      while (!(await reader.read()).done);
+    };
+    expect(await readAll().catch((error: Error) => error)).to.be.an("error");
     await server.close();
   });
 

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { requestAppointment, rescheduleAppointment } from "../../../../command/operations/appointment-operations.ts";
-import { registerCustomer } from "../../../../command/operations/people-operations.ts";
+import { registerCustomer } from "../../../../command/operations/customer-operations.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../../shared/eventstore/log.ts";
 import { appointmentRequested } from "../../../support/clinics.ts";
@@ -80,7 +80,7 @@ describe("the events on the page /audit", function () {
     await page.locator(".moved").getByText(explanation, { exact: true }).waitFor();
     await audit.requireAccessible("a moved appointment");
     await page.getByRole("link", { name: "2026-11-27 15:00 UTC+3" }).click();
-    await page.getByText("2 events", { exact: true }).waitFor();
+    await page.getByText(/^2 events, in the order/).waitFor();
     expect(await page.locator("#panel-timeline .sentence").allInnerTexts()).to.deep.equal([
       "For Fri 27 Nov 2026, 08:30, 30 min, reason for the visit: Limping",
       `${sentence}, ${reason}`,

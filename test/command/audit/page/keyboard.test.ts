@@ -1,5 +1,6 @@
 import { expect } from "chai";
 import { requireKeyboardAccess } from "../../../support/keyboard.ts";
+import { createClinicWithHistory } from "../world.ts";
 import { type AuditPage, startAuditPage } from "./audit-page.ts";
 
 const [PHONE_PX, DESKTOP_PX] = [390, 1440];
@@ -28,12 +29,38 @@ describe("the keyboard on the page /audit", function () {
 
   it("the arrow keys open each search, and the Tab key reaches all its fields", async () => {
     await page.getByRole("tab", { name: "Name", exact: true }).focus();
-    for (const name of ["tab-appointment", "tab-actor", "tab-id", "tab-export", "tab-name"]) {
+    for (const name of ["tab-appointment", "tab-actor", "tab-id", "tab-state", "tab-export", "tab-name"]) {
       await page.keyboard.press("ArrowRight");
       expect(await getFocusedId()).to.equal(name);
       await requireKeyboardAccess(page);
       await page.locator(`#${name}`).focus();
     }
+  });
+
+  it("moving through the clinics with the arrow keys requests only the last one", async () => {
+    const others = [await createClinicWithHistory(audit.world.log), await createClinicWithHistory(audit.world.log)];
+    const clinicIds = [audit.history, ...others].map(({ clinicId }) => clinicId);
+    const { credential } = await audit.world.registerAuditor(clinicIds);
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await audit.signIn(credential);
+    await page.getByText("the newest first").waitFor();
+    const requestedIds: (string | null)[] = [];
+    const onRequest = (request: { url(): string }) => {
+      const { pathname, searchParams } = new URL(request.url());
+      if (pathname.endsWith("/events")) requestedIds.push(searchParams.get("clinic"));
+    };
+    page.on("request", onRequest);
+    await page.locator("#clinic").focus();
+    const requestPromise = page.waitForRequest(/\/events\?/);
+    for (const key of ["ArrowDown", "ArrowDown", "Enter"]) await page.keyboard.press(key);
+    await requestPromise;
+    await page.locator("#status", { hasText: "the newest first" }).waitFor();
+    page.off("request", onRequest);
+    const options = await page.locator("#clinic option").evaluateAll((all) => all.map((option) => option.value));
+    expect(requestedIds).to.deep.equal([options.at(-1)]);
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.goto(`${audit.world.url}/audit`);
+    await audit.openDesk();
   });
 
   for (const width of [DESKTOP_PX, PHONE_PX]) {

@@ -27,7 +27,7 @@ describe("the searches of the page /audit", function () {
     while (!(await link.evaluate((element) => element.matches(":focus")))) await page.keyboard.press("Tab");
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "Events of customer Ada Yilmaz" }).waitFor();
-    await page.getByText("5 events", { exact: true }).waitFor();
+    await page.getByText(/^5 events, in the order/).waitFor();
     expect(await page.getByRole("link", { name: "Ada Yilmaz" }).isVisible(), "folded matches").to.equal(false);
     expect(await page.evaluate("document.activeElement.id")).to.equal("list-title");
     expect((await audit.readTimeline())[0]).to.equal("Customer registered");
@@ -47,7 +47,7 @@ describe("the searches of the page /audit", function () {
     await page.getByText("1 appointment on 2026-05-06 at 13:15").waitFor();
     await audit.requireAccessible("the appointments");
     await page.getByRole("link", { name: "2026-05-06 13:00 UTC+3" }).click();
-    await page.getByText("3 events", { exact: true }).waitFor();
+    await page.getByText(/^3 events, in the order/).waitFor();
     await page.getByLabel("Time (Europe/Istanbul), optional").fill("14:00");
     await page.keyboard.press("Enter");
     await page.getByText("No appointment takes place at this time.").waitFor();
@@ -62,8 +62,72 @@ describe("the searches of the page /audit", function () {
     await page
       .getByRole("heading", { name: /^Events of clinic Happy Paws .*on 2026-05-04, done by operator:test$/ })
       .waitFor();
-    await page.getByText("3 events", { exact: true }).waitFor();
+    await page.getByText(/^3 events, in the order/).waitFor();
     await audit.requireAccessible("the search by actor");
+  });
+
+  it("the audit page shows the clinic at a time, and what has changed since", async () => {
+    await page.getByRole("tab", { name: "Clinic at a time" }).click();
+    const show = async (time: string) => {
+      await page.getByLabel("Time (Europe/Istanbul)", { exact: true }).fill(time);
+      await page.getByRole("button", { name: "Show", exact: true }).click();
+    };
+    await show("2026-03-28T10:00");
+    await page.getByText("The clinic was not yet registered.").waitFor();
+    await page.locator("#state-body").getByText("Branch Center was opened. by operator test").waitFor();
+    await audit.requireAccessible("the clinic at a time");
+    await show("2099-01-01T00:00");
+    await page.getByText("Center, main branch").waitFor();
+    expect(await page.locator("#announcement").innerText()).to.equal("0 changes since then");
+  });
+
+  it("the audit page filters by times in the clinic's time zone, and shows them on the link again", async () => {
+    await page.getByRole("tab", { name: "Id", exact: true }).click();
+    await page.evaluate(
+      "document.querySelector('#search-form').reset(), (document.querySelector('#filters').open = true)",
+    );
+    await page.getByLabel("From (Europe/Istanbul)", { exact: true }).fill("2026-05-04T11:05");
+    await page.getByLabel("Before (Europe/Istanbul)", { exact: true }).fill("2026-05-04T11:15");
+    await audit.search("appointment", history.appointmentId);
+    expect(await audit.readTimeline()).to.deep.equal(["Appointment confirmed"]);
+    expect(await page.locator("#list-title").innerText()).to.contain("occurred from 2026-05-04 11:05 UTC+3");
+    expect(await page.getByLabel("From (Europe/Istanbul)", { exact: true }).inputValue()).to.equal("2026-05-04T11:05");
+    const isClipped =
+      "[...document.querySelectorAll('#from, #to')].some((field) => field.scrollWidth > field.clientWidth)";
+    await page.setViewportSize({ width: 1440, height: 900 });
+    expect(await page.evaluate(isClipped)).to.equal(false);
+  });
+
+  it("the page, its events with their names, and an event are one recorded access each", async () => {
+    const paths: string[] = [];
+    const onRequest = (request: { url(): string }) => {
+      const { pathname } = new URL(request.url());
+      if (pathname.startsWith("/audit/v1/")) paths.push(pathname.slice("/audit/v1/".length));
+    };
+    page.on("request", onRequest);
+    await page.goto("about:blank");
+    await page.goto(`${audit.world.url}/audit`);
+    await page.getByText("the newest first").waitFor();
+    await page.locator("#panel-timeline .event").first().getByText("Pamuk").waitFor();
+    await page.locator("#panel-timeline .event").first().click();
+    await page.getByRole("region", { name: "State" }).waitFor();
+    page.off("request", onRequest);
+    expect(paths).to.deep.equal(["me", "clinics", "events", "replay"]);
+  });
+
+  it("the error of a search is shown above the list, keeps the number of events, and ends with the next search", async () => {
+    const count = await page.locator("#status").innerText();
+    await page.route("**/search", (route) => route.fulfill({ status: 500, json: { error: "unexpected" } }));
+    await page.getByLabel("Part of a name").fill("yilmaz");
+    await page.getByLabel("Part of a name").press("Enter");
+    const alert = page.locator("#search-alert");
+    await alert.getByText("The service returned the error 500 unexpected.").waitFor();
+    expect([await page.locator("#status").innerText(), count]).to.satisfy(([now, before]: string[]) => now === before);
+    await page.unroute("**/search");
+    await page.getByLabel("Part of a name").press("Enter");
+    await page.getByText("1 name matches").waitFor();
+    expect(await alert.innerText()).to.equal("");
+    audit.expectProblems(/500/);
   });
 
   it("the audit page shows the accesses to the subject on screen, in a period or on a day", async () => {
@@ -73,8 +137,6 @@ describe("the searches of the page /audit", function () {
       await page.locator("#accesses-body .summary").waitFor();
       return (await page.locator(".access", { hasText: "state of a record by" }).allInnerTexts()).join("\n");
     };
-    await page.getByRole("link", { name: "Latest events" }).click();
-    await page.getByText("the newest first").waitFor();
     const { animalId, customerId } = history;
     const reader = await audit.world.registerAuditor([history.clinicId]);
     await reader.request(`/audit/v1/state?stream=clinic-${history.clinicId}`);
@@ -83,7 +145,7 @@ describe("the searches of the page /audit", function () {
       .to.match(/^appointment Pamuk/m)
       .and.not.match(/^clinic Happy/m);
     expect(await page.locator("#accesses-hint").innerText()).to.match(/data of animal Pamuk/);
-    const limit = page.getByText("Reads in the portal and by partners are not recorded.");
+    const limit = page.getByText("The log does not contain operators with access to the servers");
     const [limitStyle, listStyle] = await page.evaluate<string[]>(
       `["#accesses-limit", ".accesses"].map((selector) => {
         const { color, fontSize } = getComputedStyle(document.querySelector(selector));
@@ -93,6 +155,7 @@ describe("the searches of the page /audit", function () {
     expect(limitStyle, "The sentence is as visible as the list.").to.equal(listStyle);
     expect(await limit.isVisible()).to.equal(true);
     expect(await showAccesses("clinic", history.clinicId)).to.match(/^clinic Happy/m);
+    expect(await page.getByRole("list", { name: "Readers" }).innerText()).to.contain("auditor Ada Audit");
     await showAccesses("customer", customerId);
     expect(await page.locator("#accesses-body .summary").innerText()).to.match(/^2 readers: .*Ada Audit/);
     await page.locator("#access-day").focus();
@@ -106,7 +169,7 @@ describe("the searches of the page /audit", function () {
     await page.getByLabel("Period").selectOption("day");
     await page.getByText("Select a day.").waitFor();
     await page.getByLabel("Period").selectOption("30");
-    const reading = page.locator(".access", { hasText: "list of accesses by auditor Ada Audit" });
+    const reading = page.locator(".access", { hasText: "list of readers and accesses by auditor Ada Audit" });
     await reading.first().waitFor();
     expect(await reading.first().innerText()).to.match(
       /customer Ada Yilmaz ?[\s\S]*from \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\+3/,
@@ -131,7 +194,7 @@ describe("the searches of the page /audit", function () {
     await page.getByRole("link", { name: "all its events" }).click();
     await page.getByText("1 event", { exact: true }).waitFor();
     await page.goBack();
-    await page.getByText("3 events", { exact: true }).waitFor();
+    await page.getByText(/^3 events, in the order/).waitFor();
     await audit.search("customer", foreignHistory.customerId);
     await page.getByText("No visible events match this search.").waitFor();
   });

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { expect } from "chai";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
 import { type AuditPage, startAuditPage } from "./audit-page.ts";
@@ -20,8 +21,27 @@ describe("the sign-in of the page /audit", function () {
     const policy = headers.get("Content-Security-Policy") ?? "";
     expect([status, policy.includes("unsafe"), policy.startsWith("default-src 'none'")]).to.eql([200, false, true]);
     expect((await fetch(`${audit.world.url}/audit`, { method: "POST" })).status).to.equal(405);
-    expect((await fetch(`${audit.world.url}/audit/`)).status, "a path with a trailing slash").to.equal(404);
+    const response = await fetch(`${audit.world.url}/audit/`, { redirect: "manual" });
+    expect([response.status, response.headers.get("Location")], "a trailing slash").to.deep.equal([308, "/audit"]);
     expect((await fetch(`${audit.world.url}/audit/../main.ts`)).status).to.equal(404);
+  });
+
+  it("the audit page verifies an export offline and without a session, and names the first wrong line", async () => {
+    const readVector = (file: string) => readFileSync(new URL(`../export/vectors/${file}`, import.meta.url));
+    await page.context().setOffline(true);
+    await page.getByText("Verify an export").click();
+    await audit.requireAccessible("the verification");
+    await page.getByLabel("Thumbprint of the key, or the key set").fill(readVector("keys.json").toString());
+    for (const [name, result] of [
+      ["history.ndjson", "is complete and unaltered: clinic"],
+      ["event-changed.ndjson", "is not verified: line 3: the line was changed"],
+      ["signed-by-other-key.ndjson", "is not verified: line 6: the signature was made by an untrusted key"],
+    ] as const) {
+      const file = { name, mimeType: "application/x-ndjson", buffer: readVector(name) };
+      await page.getByLabel("Export; you can drop the file here").setInputFiles(file);
+      await page.getByText(`${name} ${result}`).waitFor();
+    }
+    await page.context().setOffline(false);
   });
 
   it("the audit page refuses an invalid credential and shows the reason", async () => {

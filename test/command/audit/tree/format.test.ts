@@ -11,18 +11,14 @@ const listedVectors: ProofVector[] = JSON.parse(readVectorFile("vectors.json").t
 const toPath = (file: string) => fileURLToPath(new URL(file, folder));
 
 describe("the format of tree heads and proofs", () => {
-  it("the code writes the committed test vectors byte by byte", async () => {
-    const proofFiles = await buildProofFiles();
-    expect(Object.keys(proofFiles)).to.have.members(listedVectors.map(({ file }) => file));
-    const files = { ...proofFiles, ...(await buildKeyFiles()) };
-    expect(fs.readdirSync(folder)).to.have.members([
-      ...Object.keys(files),
-      "rfc6962.json",
-      "tlog.json",
-      "vectors.json",
-    ]);
+  it("the code writes the genuine test vectors byte by byte, and each file is a vector", async () => {
+    const genuineFiles = await buildProofFiles();
+    const keyFiles = await buildKeyFiles();
+    const others = [...Object.keys(keyFiles), "rfc6962.json", "vectors.json"];
+    expect(fs.readdirSync(folder)).to.have.members([...listedVectors.map(({ file }) => file), ...others]);
+    const files = { ...genuineFiles, ...keyFiles };
     for (const [file, content] of Object.entries(files))
-      expect(readVectorFile(file).equals(Buffer.from(content as string)), file).to.equal(true);
+      expect(readVectorFile(file).equals(Buffer.from(content)), file).to.equal(true);
   });
 
   for (const { file, keys, heads, description, fault } of listedVectors) {

@@ -4,14 +4,12 @@ import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import pg from "pg";
 import { TREE_HEAD_STREAM } from "../../../../command/audit/tree/published-heads.ts";
-import { registerCustomer } from "../../../../command/operations/people-operations.ts";
+import { registerCustomer } from "../../../../command/operations/customer-operations.ts";
 import type { AuditTreeEvent } from "../../../../shared/domain/events/audit.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../../shared/eventstore/log.ts";
 import { createTestDataKeys } from "../../../support/data-keys.ts";
-import { startOwnLog } from "../../../support/own-log.ts";
 import { createClinic, createTestOperatorContext } from "../../../support/partner.ts";
-import { createPlainLog } from "../../../support/plain-log.ts";
 import { createStoredMetadata } from "../../../support/stored-metadata.ts";
 import { readJson, startTreeWorld, type TreeWorld } from "./tree-world.ts";
 
@@ -32,7 +30,7 @@ describe("proofs", () => {
     laterFile = await world.publishHead();
     const exportFile = world.nameFile();
     await world.run(["export", "--clinic", clinicId, "--out", exportFile]);
-    event = JSON.parse(fs.readFileSync(exportFile, "utf8").split("\n")[3] ?? "").event;
+    event = JSON.parse(fs.readFileSync(exportFile, "utf8").split("\n")[3] ?? "");
   });
   after(() => world.stop());
 
@@ -111,21 +109,17 @@ describe("proofs", () => {
   });
 
   it("a proof fails if the log no longer contains the events of a tree head", async () => {
-    const changedLog = await startOwnLog();
-    const client = connectEventStore(changedLog.eventstoreUrl, "test");
+    const { AUDIT_SIGNING_KEYS = "" } = world.env;
+    const changedWorld = await startTreeWorld({ AUDIT_SIGNING_KEYS });
     try {
-      const log = createPlainLog(client);
-      for (let count = 0; count < 3; count += 1) await createClinic(log);
-      const env = { ...world.env, EVENTSTORE_URL: changedLog.eventstoreUrl };
-      const { code, errorLines } = await world.run(
-        ["prove-consistency", "--from", earlierFile, "--to", laterFile],
-        env,
-      );
+      for (let count = 0; count < 3; count += 1) await createClinic(changedWorld.log);
+      const { code, errorLines } = await changedWorld.run([
+        ...["prove-consistency", "--from", earlierFile, "--to", laterFile],
+      ]);
       expect([code, errorLines.length]).to.deep.equal([3, 1]);
       expect(errorLines[0]).to.contain(`the event log does not contain the`).and.contain("it was changed");
     } finally {
-      await client.dispose();
-      await changedLog.stop();
+      await changedWorld.stop();
     }
   });
 
@@ -172,7 +166,7 @@ describe("proofs", () => {
         .readFileSync(exportFile, "utf8")
         .split("\n")
         .filter((line) => line.includes(id))
-        .map((line) => JSON.parse(line).event);
+        .map((line) => JSON.parse(line));
       expect(exportedEvents).to.deep.equal([{ ...provenEvent, problem: exportedEvents[0].problem }]);
       const auditor = await world.registerAuditor([clinicId]);
       const { text } = await auditor.request(`/audit/v1/inclusion-proof?position=${provenEvent.position}`);

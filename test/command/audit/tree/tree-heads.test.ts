@@ -5,10 +5,8 @@ import { publishTreeHead } from "../../../../command/audit/tree/publish-tree-hea
 import { TREE_HEAD_STREAM } from "../../../../command/audit/tree/published-heads.ts";
 import type { AuditTreeEvent } from "../../../../shared/domain/events/audit.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
-import { createEventLog } from "../../../../shared/eventstore/log.ts";
 import { readConfig } from "../../../../shared/runtime/config.ts";
 import { eventually } from "../../../support/eventually.ts";
-import { startOwnLog } from "../../../support/own-log.ts";
 import { createClinic, createTestOperatorContext } from "../../../support/partner.ts";
 import { createPlainLog } from "../../../support/plain-log.ts";
 import { createSigningKeys } from "../world.ts";
@@ -66,6 +64,8 @@ describe("tree heads", () => {
       client,
       signer,
       context: createTestOperatorContext(),
+      pool: world.pool,
+      index: world.index,
       signal,
     };
     const publications = await Promise.all([publishTreeHead(options), publishTreeHead(options)]);
@@ -73,27 +73,6 @@ describe("tree heads", () => {
     expect(publications.map(({ isNew }) => isNew).sort()).to.deep.equal([false, true]);
     for (const { head } of publications) expect(BigInt(head?.treeHead.logPosition ?? 0) >= lastPosition).to.equal(true);
     expect((await world.log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM))?.revision).to.equal(revision + 1n);
-  });
-
-  it("a long log is published in parts, so that an interruption loses only a part of the work", async () => {
-    const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], world.env));
-    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
-    const { signal } = new AbortController();
-    const context = createTestOperatorContext();
-    const options = { log: createEventLog(client), client, signer, context, signal, maxNewLeaves: 4 };
-    const first = await publishTreeHead({ ...options, isNewTree: true });
-    const second = await publishTreeHead(options);
-    await client.dispose();
-    expect(
-      [first, second].map(({ head, isNew, isComplete }) => [head?.treeHead.size, isNew, isComplete]),
-    ).to.deep.equal([
-      [4, true, false],
-      [8, true, false],
-    ]);
-    const firstFile = world.writeFile(JSON.stringify(first.head));
-    const args = ["prove-consistency", "--from", firstFile, "--to", await world.publishHead()];
-    const { code, errorLines } = await world.run(args);
-    expect(code, errorLines.join()).to.equal(0);
   });
 
   it("GET /audit/v1/tree-head returns the bytes of the last tree head, or of the head with a size, to every auditor", async () => {
@@ -122,30 +101,28 @@ describe("tree heads", () => {
   it("a tree does not continue in a different log, where `--new-tree` starts a new tree", async () => {
     const treeHeadEvent = await world.log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM);
     if (!treeHeadEvent) throw new Error("no tree head is published");
-    const otherLog = await startOwnLog();
-    const client = connectEventStore(otherLog.eventstoreUrl, "test");
+    const { AUDIT_SIGNING_KEYS = "" } = world.env;
+    const otherWorld = await startTreeWorld({ AUDIT_SIGNING_KEYS });
     try {
-      const log = createPlainLog(client);
-      await createClinic(log);
+      await createClinic(otherWorld.log);
       const { id, type, data, metadata } = treeHeadEvent;
-      await log.append(TREE_HEAD_STREAM, -1n, [{ id, event: { type, data }, metadata }]);
-      const env = { ...world.env, EVENTSTORE_URL: otherLog.eventstoreUrl };
-      const refusal = await world.run(["tree-head"], env);
-      expect([refusal.code, refusal.errorLines.length]).to.deep.equal([3, 1]);
-      expect(refusal.errorLines[0]).to.contain("belongs to a different event log").and.contain("--new-tree");
-      const { code, output } = await world.run(["tree-head", "--new-tree"], env);
+      await otherWorld.log.append(TREE_HEAD_STREAM, -1n, [{ id, event: { type, data }, metadata }]);
+      const refusal = await otherWorld.run(["tree-head"]);
+      expect(refusal.code).to.equal(3);
+      // On a busy machine, the command first reports its progress.
+      expect(refusal.errorLines.at(-1)).to.contain("it is a different log").and.contain("--new-tree");
+      const { code, output } = await otherWorld.run(["tree-head", "--new-tree"]);
       expect(code).to.equal(0);
       const { treeId } = JSON.parse(output).treeHead;
       expect(treeId).not.to.equal(data.treeId);
-      await createClinic(log);
-      expect(JSON.parse((await world.run(["tree-head"], env)).output).treeHead.treeId).to.equal(treeId);
+      await createClinic(otherWorld.log);
+      expect(JSON.parse((await otherWorld.run(["tree-head"])).output).treeHead.treeId).to.equal(treeId);
     } finally {
-      await client.dispose();
-      await otherLog.stop();
+      await otherWorld.stop();
     }
   });
 
-  it("the audit service publishes tree heads at the interval, as long as there are new events", async () => {
+  it("the audit service publishes tree heads at the interval, as long as there are new events, and verifies the index", async () => {
     const ownWorld = await startTreeWorld({ AUDIT_TREE_HEAD_INTERVAL_MS: "20" });
     try {
       const readSize = async () => (await ownWorld.log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM))?.data.size;
@@ -158,6 +135,10 @@ describe("tree heads", () => {
           await (await fetch(`${ownWorld.url}/metrics`)).text(),
         ),
       );
+      await eventually("the whole index was compared with the log", async () => {
+        const { rows } = await ownWorld.pool.query("SELECT verified_at FROM audit.checkpoint");
+        return rows[0].verified_at !== null;
+      });
       const { metadata } = (await ownWorld.log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM)) ?? {};
       expect(metadata?.actor).to.deep.equal({ type: "system", id: "audit" });
     } finally {

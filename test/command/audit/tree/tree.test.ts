@@ -2,31 +2,29 @@ import { expect } from "chai";
 import fc from "fast-check";
 import {
   computeConsistentRoots,
+  computeRoot,
   computeRootOfLeaf,
-  GrowingTree,
   hashEmptyTree,
   hashLeaf,
   hashNode,
+  type ReadHashes,
+  readConsistencyPath,
+  readLeafPath,
+  TreeEdge,
 } from "../../../../command/audit/tree/merkle-tree.ts";
 import { knownAnswers } from "./known-answers.ts";
+import { growTree } from "./test-tree.ts";
 
 const toHex = (hash: Buffer | undefined) => hash?.toString("hex");
 
-function growTree(leafHashes: readonly Buffer[], markedIndex?: number): GrowingTree {
-  const tree = new GrowingTree();
-  for (const [index, leafHash] of leafHashes.entries()) tree.append(leafHash, index === markedIndex);
-  return tree;
-}
+const computeTreeRoot = async (leafHashes: readonly Buffer[]) =>
+  computeRoot((await growTree(leafHashes)).readHashes, leafHashes.length);
 
-const computeLeafPath = (leafHashes: readonly Buffer[], index: number) =>
-  growTree(leafHashes, index).computeRoot().path;
+const computeLeafPath = async (leafHashes: readonly Buffer[], index: number) =>
+  readLeafPath((await growTree(leafHashes)).readHashes, index, leafHashes.length);
 
-function computeConsistencyPath(leafHashes: readonly Buffer[], fromSize: number): Buffer[] {
-  const tree = growTree(leafHashes.slice(0, fromSize));
-  tree.markState();
-  for (const leafHash of leafHashes.slice(fromSize)) tree.append(leafHash);
-  return tree.computeRoot().path;
-}
+const computeConsistencyPath = async (leafHashes: readonly Buffer[], fromSize: number) =>
+  readConsistencyPath((await growTree(leafHashes)).readHashes, fromSize, leafHashes.length);
 
 /** The definitions of RFC 6962, section 2.1, word for word. `MTH`, `PATH` and `SUBPROOF` are its names. */
 const definitions = {
@@ -54,57 +52,68 @@ const definitions = {
 };
 
 const knownHashes = knownAnswers.leaves.map((leaf) => hashLeaf(Buffer.from(leaf, "hex")));
-const someHashes = Array.from({ length: 70 }, (_, index) => hashLeaf(`leaf ${index}`));
+const someHashes = Array.from({ length: 300 }, (_, index) => hashLeaf(`leaf ${index}`));
 
 describe("the Merkle tree", () => {
-  it("the tree has the roots of the known answers for RFC 6962", () => {
-    const tree = new GrowingTree();
-    const roots = [toHex(tree.computeRoot().root)];
+  it("the tree has the roots of the known answers for RFC 6962", async () => {
+    const { edge } = await growTree([]);
+    const roots = [toHex(edge.computeRoot())];
     for (const leafHash of knownHashes) {
-      tree.append(leafHash);
-      roots.push(toHex(tree.computeRoot().root));
+      edge.append(leafHash);
+      roots.push(toHex(edge.computeRoot()));
     }
     expect(roots).to.deep.equal(knownAnswers.roots);
   });
 
-  it("the paths equal the known answers for RFC 6962", () => {
+  it("the paths equal the known answers for RFC 6962", async () => {
     for (const { index, size, path } of knownAnswers.leafPaths)
-      expect(computeLeafPath(knownHashes.slice(0, size), index).map(toHex)).to.deep.equal(path);
+      expect((await computeLeafPath(knownHashes.slice(0, size), index)).map(toHex)).to.deep.equal(path);
     for (const { from, to, path } of knownAnswers.consistencyPaths)
-      expect(computeConsistencyPath(knownHashes.slice(0, to), from).map(toHex)).to.deep.equal(path);
+      expect((await computeConsistencyPath(knownHashes.slice(0, to), from)).map(toHex)).to.deep.equal(path);
   });
 
-  it("roots and paths equal the recursive definitions of RFC 6962", () => {
+  it("roots and paths equal the recursive definitions of RFC 6962", async () => {
     for (let size = 1; size <= someHashes.length; size += 1) {
       const hashes = someHashes.slice(0, size);
-      expect(growTree(hashes).computeRoot().root).to.deep.equal(definitions.MTH(hashes));
-      for (const index of [0, 1, 2, 7, 31, 63, size - 1].filter((index) => index < size)) {
-        expect(computeLeafPath(hashes, index)).to.deep.equal(definitions.PATH(index, hashes));
+      const root = definitions.MTH(hashes);
+      expect([(await growTree(hashes)).edge.computeRoot(), await computeTreeRoot(hashes)]).to.deep.equal([root, root]);
+      for (const index of [0, 1, 2, 7, 31, 63, 255, size - 1].filter((index) => index < size)) {
+        expect(await computeLeafPath(hashes, index)).to.deep.equal(definitions.PATH(index, hashes));
         const path = definitions.SUBPROOF(index + 1, hashes, true);
-        expect(computeConsistencyPath(hashes, index + 1), `${index + 1} to ${size}`).to.deep.equal(path);
+        expect(await computeConsistencyPath(hashes, index + 1), `${index + 1} to ${size}`).to.deep.equal(path);
       }
     }
   });
 
-  it("a tree continues from its peaks", () => {
-    for (const size of [0, 1, 6, 7, 8, 33]) {
-      const { peakHashes } = growTree(someHashes.slice(0, size));
-      const tree = new GrowingTree(size, peakHashes);
-      for (const leafHash of someHashes.slice(size)) tree.append(leafHash);
-      expect(tree.computeRoot().root).to.deep.equal(definitions.MTH(someHashes));
+  it("a tree continues from the edge that is read from its nodes", async () => {
+    for (const size of [0, 1, 15, 16, 17, 256, 299]) {
+      const edge = await TreeEdge.read((await growTree(someHashes.slice(0, size))).readHashes, size);
+      for (const leafHash of someHashes.slice(size)) edge.append(leafHash);
+      expect([edge.size, edge.computeRoot()]).to.deep.equal([someHashes.length, definitions.MTH(someHashes)]);
     }
-    expect(() => new GrowingTree(3, [hashEmptyTree()])).to.throw("a tree of 3 leaves has 2 peaks");
+  });
+
+  it("a proof reads a number of hashes that grows with the logarithm of the tree", async () => {
+    let readCount = 0;
+    const hash = hashEmptyTree();
+    const readHashes: ReadHashes = async (_level, _first, count) => {
+      readCount += count;
+      return Array.from({ length: count }, () => hash);
+    };
+    await readLeafPath(readHashes, 12_345_678, 2 ** 30 + 5);
+    await readConsistencyPath(readHashes, 12_345_678, 2 ** 30 + 5);
+    expect(readCount).to.be.below(600);
   });
 
   const sizes = fc.integer({ min: 1, max: someHashes.length });
 
-  it("a verifier accepts the path of each leaf, and no other leaf, index, size or path", () => {
-    fc.assert(
-      fc.property(sizes, sizes, sizes, (size, number, otherNumber) => {
+  it("a verifier accepts the path of each leaf, and no other leaf, index, size or path", async () => {
+    await fc.assert(
+      fc.asyncProperty(sizes, sizes, sizes, async (size, number, otherNumber) => {
         const index = number % size;
         const hashes = someHashes.slice(0, size);
         const root = toHex(definitions.MTH(hashes));
-        const path = computeLeafPath(hashes, index);
+        const path = await computeLeafPath(hashes, index);
         const leafHash = hashes[index] as Buffer;
         const verify = (...args: Parameters<typeof computeRootOfLeaf>) => toHex(computeRootOfLeaf(...args)) === root;
         expect(verify(leafHash, index, size, path)).to.equal(true);
@@ -119,15 +128,15 @@ describe("the Merkle tree", () => {
     );
   });
 
-  it("a verifier accepts a consistency path only for the two states, and only in full", () => {
-    fc.assert(
-      fc.property(sizes, sizes, (number, otherNumber) => {
+  it("a verifier accepts a consistency path only for the two states, and only in full", async () => {
+    await fc.assert(
+      fc.asyncProperty(sizes, sizes, async (number, otherNumber) => {
         const [from, to] = [Math.min(number, otherNumber), Math.max(number, otherNumber)];
         const [fromRoot, toRoot] = [from, to].map((size) => definitions.MTH(someHashes.slice(0, size))) as [
           Buffer,
           Buffer,
         ];
-        const path = computeConsistencyPath(someHashes.slice(0, to), from);
+        const path = await computeConsistencyPath(someHashes.slice(0, to), from);
         const verify = (candidatePath: Buffer[], expectedFromRoot = fromRoot, expectedToRoot = toRoot) => {
           const roots = computeConsistentRoots(from, expectedFromRoot, to, candidatePath);
           return roots?.fromRoot.equals(expectedFromRoot) === true && roots.toRoot.equals(expectedToRoot);
@@ -144,10 +153,9 @@ describe("the Merkle tree", () => {
     );
   });
 
-  it("sizes beyond 32 bits have the right number of peaks and path lengths", () => {
+  it("sizes beyond 32 bits have the right path lengths", () => {
     const hash = hashEmptyTree();
     const size = 2 ** 40 + 5;
-    expect(new GrowingTree(size, [hash, hash, hash]).size).to.equal(size);
     const path = Array.from({ length: 3 }, () => hash);
     expect(computeRootOfLeaf(hash, 2 ** 40, size, path)).to.equal(undefined);
     // The leaf is in the subtree of four leaves: two hashes inside the subtree, one for each of the other peaks.

@@ -11,7 +11,7 @@ import { createMasterKeys } from "../../../../shared/personal-data/master-keys.t
 import { rotateDataKeys } from "../../../../shared/personal-data/rotate-data-keys.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { createMigratedDatabase } from "../../../support/migrated-database.ts";
-import type { TestDatabase } from "../../../support/stack.ts";
+import { useResource } from "../../../support/resources.ts";
 import { runClinic } from "../terminal.ts";
 
 const newMasterKey = () => randomBytes(32).toString("base64");
@@ -20,16 +20,14 @@ describe("clinic data-keys rotate", () => {
   const keys = { former: newMasterKey(), next: newMasterKey() };
   const formerConfig = { current: "former", keys };
   const nextConfig = { current: "next", keys };
-  let database: TestDatabase;
+  const database = useResource(createMigratedDatabase);
   let pool: pg.Pool;
 
   before(async () => {
-    database = await createMigratedDatabase();
     pool = new pg.Pool({ connectionString: database.urls.command, max: 2 });
   });
   after(async () => {
     await pool.end();
-    await database.drop();
   });
   afterEach(async () => {
     await withClient(database.urls.projection, (client) => client.query("TRUNCATE data_keys.data_key"));

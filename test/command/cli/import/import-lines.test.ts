@@ -12,12 +12,11 @@ import { runClinic } from "../terminal.ts";
 
 const BYTES_PER_MIB = 1024 * 1024;
 
-describe("the lines of an import", function () {
-  this.timeout(60_000);
+describe("the lines of an import", () => {
   let env: NodeJS.ProcessEnv;
   const clinicId = randomUUID();
   const clinicFields = { slug: "lines", name: "Lines", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
-  const registerLine = JSON.stringify({ command: "clinic register", id: clinicId, ...clinicFields });
+  const registerLine = JSON.stringify({ command: "clinic register", clinicId, ...clinicFields });
   before(async () => {
     env = { EVENTSTORE_URL: (await getTestServers()).eventstoreUrl };
   });
@@ -28,7 +27,7 @@ describe("the lines of an import", function () {
     return { code, failures, totals: JSON.parse(out.at(-1) ?? "null"), err };
   };
   const formatCustomer = (moreFields: string) =>
-    `{"command": "customer register", "id": "${randomUUID()}", "clinic": "${clinicId}", ${moreFields}}`;
+    `{"command": "customer register", "customerId": "${randomUUID()}", "clinicId": "${clinicId}", ${moreFields}}`;
   const formatValidLine = () => formatCustomer('"fullName": "Ada"');
   const formatProblems = ({ failures }: Awaited<ReturnType<typeof importLines>>) =>
     failures
@@ -53,7 +52,7 @@ describe("the lines of an import", function () {
   const nest = (levels: number, opening: string, closing: string) => opening.repeat(levels) + closing.repeat(levels);
   for (const levels of [101, 5_000, 200_000]) {
     const formatResource = (metadata: string) =>
-      `{"command": "resource add", "id": "${randomUUID()}", "clinic": "${clinicId}", "branch": "${randomUUID()}", "type": "room", "name": "Room", "metadata": {"a": ${metadata}}}`;
+      `{"command": "resource add", "resourceId": "${randomUUID()}", "clinicId": "${clinicId}", "branchId": "${randomUUID()}", "resourceType": "room", "name": "Room", "metadata": {"a": ${metadata}}}`;
 
     it(`an import reports a field with ${levels} levels of nested arrays, and continues`, async () => {
       expect(await importInvalidLine(formatResource(nest(levels, "[", "]")))).to.equal(
@@ -63,7 +62,7 @@ describe("the lines of an import", function () {
         "$.fullName must be of type string",
       );
       expect(await importInvalidLine(formatCustomer(`"fullName": "Ada", "more": ${nest(levels, "[", "]")}`))).to.equal(
-        "$.more is not an option of this command",
+        "$.more is not a field of this command",
       );
       expect(await importInvalidLine(nest(levels, "[", "]"))).to.equal("$ is not a JSON object");
     });
@@ -86,9 +85,8 @@ describe("the lines of an import", function () {
     const file = path.join(makeTestRoot(), "long.ndjson");
     const stream = fs.createWriteStream(file);
     stream.write(`${registerLine}\n`);
-    for (let writtenMib = 0; writtenMib < 100; writtenMib += 1) {
+    for (let writtenMib = 0; writtenMib < 100; writtenMib += 1)
       if (!stream.write("x".repeat(BYTES_PER_MIB))) await once(stream, "drain");
-    }
     stream.end(`\n${formatValidLine()}\n`);
     await once(stream, "close");
     const bytesBefore = process.memoryUsage().rss;
@@ -117,16 +115,15 @@ describe("the lines of an import", function () {
       "$.command is not a string and cannot be imported; see `import --help`",
     );
     expect(await importInvalidLine(formatCustomer('"fullName": "Ada", "a b": 1'))).to.equal(
-      '$["a b"] is not an option of this command',
+      '$["a b"] is not a field of this command',
     );
   });
 
   it("an import reports a number that would change if it were stored", async () => {
-    for (const number of ["12345678901234567890", "1e400", "-1e-400", "0.10000000000000000555", "9".repeat(500_000)]) {
+    for (const number of ["12345678901234567890", "1e400", "-1e-400", "0.10000000000000000555", "9".repeat(500_000)])
       expect(
         await importInvalidLine(formatCustomer(`"fullName": "1e400\\\\", "more": {"a": [1, ${number}]}`)),
       ).to.equal(`$ contains the number ${number.slice(0, 60)}, which cannot be stored exactly`);
-    }
   });
 
   it("an import reports a key that an object contains twice, and continues", async () => {
@@ -209,8 +206,8 @@ describe("the lines of an import", function () {
         line: index + 2,
         code: "invalid",
         problems: [
-          { field: "$.id", reason: "is missing" },
-          { field: "$.clinic", reason: "is missing" },
+          { field: "$.customerId", reason: "is missing" },
+          { field: "$.clinicId", reason: "is missing" },
           { field: "$.fullName", reason: "must be of type string" },
         ],
       });
@@ -219,68 +216,79 @@ describe("the lines of an import", function () {
     expect(result.err.filter((line) => line.startsWith("line "))).to.deep.equal([]);
   });
 
-  it("if a domain rule refuses a line, the import reports which option of the line was refused", async () => {
-    const branch = randomUUID();
+  it("if a domain rule refuses a line, the import reports which field of the line was refused", async () => {
+    const branchId = randomUUID();
     const createId = () => randomUUID();
-    const ownerFields = { clinic: clinicId, branch };
+    const ownerFields = { clinicId, branchId };
     const times = { startsAt: "2097-01-01T10:00:00Z", endsAt: "2097-01-01T09:00:00Z" };
     const lines: [object, string, string[]][] = [
       [
         {
           command: "animal register",
-          id: createId(),
-          clinic: clinicId,
-          customer: createId(),
+          animalId: createId(),
+          clinicId,
+          customerId: createId(),
           name: "A",
           species: "cat",
         },
         "customer_not_found",
-        ["$.customer"],
+        ["$.customerId"],
       ],
       [
         {
           command: "appointment request",
-          id: createId(),
+          appointmentId: createId(),
           ...ownerFields,
           scheduledAt: "2020-01-01T00:00:00Z",
-          animal: createId(),
+          animalId: createId(),
         },
         "validation_failed",
-        ["$.branch", "$.animal", "$.scheduledAt"],
+        ["$.branchId", "$.animalId", "$.scheduledAt"],
       ],
       [
         {
           command: "appointment import",
-          id: createId(),
+          appointmentId: createId(),
           ...ownerFields,
           scheduledAt: "2020-01-01T00:00:00Z",
           status: "confirmed",
-          resources: [createId(), createId()],
+          resourceIds: [createId(), createId()],
         },
         "validation_failed",
-        ["$.branch", "$.resources[0]", "$.resources[1]", "$.status"],
+        ["$.branchId", "$.resourceIds[0]", "$.resourceIds[1]", "$.status"],
       ],
-      [{ command: "appointment confirm", id: createId(), clinic: clinicId }, "appointment_not_found", ["$.id"]],
       [
-        { command: "resource add", id: createId(), ...ownerFields, type: "room", name: "Room" },
+        { command: "appointment confirm", appointmentId: createId(), clinicId },
+        "appointment_not_found",
+        ["$.appointmentId"],
+      ],
+      [
+        { command: "resource add", resourceId: createId(), ...ownerFields, resourceType: "room", name: "Room" },
         "branch_not_found",
-        ["$.branch"],
+        ["$.branchId"],
       ],
       [
-        { command: "customer register", id: createId(), clinic: createId(), fullName: "A" },
+        { command: "customer register", customerId: createId(), clinicId: createId(), fullName: "A" },
         "clinic_not_found",
-        ["$.clinic"],
+        ["$.clinicId"],
       ],
-      [{ command: "clinic suspend", id: createId(), reason: "x" }, "clinic_not_found", ["$.id"]],
+      [{ command: "clinic suspend", clinicId: createId(), reason: "x" }, "clinic_not_found", ["$.clinicId"]],
       [
-        { command: "installation request", application: createId(), clinic: clinicId },
+        { command: "installation request", applicationId: createId(), clinicId },
         "application_not_found",
-        ["$.application"],
+        ["$.applicationId"],
       ],
       [
-        { command: "hold place", id: createId(), ...ownerFields, branch: clinicId, ...times, expiresAt: times.endsAt },
+        {
+          command: "hold place",
+          holdId: createId(),
+          ...ownerFields,
+          branchId: clinicId,
+          ...times,
+          expiresAt: times.endsAt,
+        },
         "branch_not_found",
-        ["$.branch"],
+        ["$.branchId"],
       ],
     ];
     const result = await importLines([registerLine, ...lines.map(([line]) => JSON.stringify(line))].join("\n"));

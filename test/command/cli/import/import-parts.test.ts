@@ -1,27 +1,24 @@
 import { expect } from "chai";
 import fc from "fast-check";
 import { v5 as uuidv5 } from "uuid";
-import { createCommandQueue } from "../../../../command/cli/import/command-queue.ts";
 import { createLineIdGenerator, deriveImportId } from "../../../../command/cli/import/import-line.ts";
+import { LinesInProgress } from "../../../../command/cli/import/import-run.ts";
 
-describe("the queue of an import's commands", () => {
+describe("the lines of an import in progress", () => {
   /** Runs commands, each with its own delay, and returns the times at which each command began and ended. */
   async function runCommands(commands: { changedId: string; otherIds: string[] }[], delays: number[]) {
-    const enqueue = createCommandQueue();
+    const lines = new LinesInProgress();
     const history: { beganAt: number; endedAt: number }[] = [];
     let clock = 0;
-    await Promise.all(
-      commands.map(async ({ changedId, otherIds }, index) => {
-        const queued = enqueue({ changedId, ids: [...new Set([changedId, ...otherIds])] });
-        await queued.ready;
+    for (const [index, { changedId, otherIds }] of commands.entries())
+      await lines.start({ changedId, ids: new Set([changedId, ...otherIds]), length: 1 }, async () => {
         clock += 1;
-        const startTime = clock;
+        const beganAt = clock;
         for (let tick = 0; tick < (delays[index] ?? 0); tick += 1) await Promise.resolve();
         clock += 1;
-        history[index] = { beganAt: startTime, endedAt: clock };
-        queued.finish();
-      }),
-    );
+        history[index] = { beganAt, endedAt: clock };
+      });
+    await lines.waitForEnd();
     return history;
   }
 

@@ -4,9 +4,9 @@ import path from "node:path";
 import { expect } from "chai";
 import type { CatalogEvent } from "../../../../shared/domain/events/catalog.ts";
 import type { RecordedEvent } from "../../../../shared/domain/events/recorded-event.ts";
-import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import type { EventLog } from "../../../../shared/eventstore/log.ts";
 import { membershipGranted } from "../../../support/clinics.ts";
+import { connectToLog } from "../../../support/connections.ts";
 import { createPlainLog } from "../../../support/plain-log.ts";
 import { startTestQueryApi, type TestQueryApi } from "../../../support/query-api.ts";
 import { getTestServers } from "../../../support/stack.ts";
@@ -17,16 +17,13 @@ const EXAMPLE_FILE = path.join(import.meta.dirname, "../../../../command/cli/imp
 describe("the import example", () => {
   let env: NodeJS.ProcessEnv;
   let log: EventLog;
-  let close: () => Promise<void>;
   let api: TestQueryApi;
   let fileText: string;
   let lines: Record<string, string>[];
 
   before(async () => {
     env = { EVENTSTORE_URL: (await getTestServers()).eventstoreUrl };
-    const client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
-    log = createPlainLog(client);
-    close = () => client.dispose();
+    log = createPlainLog(connectToLog(env.EVENTSTORE_URL ?? ""));
     api = await startTestQueryApi();
     // An earlier test may have imported the ids in the file, so this test replaces them with new ids.
     const idPrefix = randomUUID().slice(0, 23);
@@ -36,19 +33,14 @@ describe("the import example", () => {
       .split("\n")
       .map((line) => JSON.parse(line));
   });
-  after(async () => {
-    await api.stop();
-    await close();
-  });
-
   const importFile = () => runClinic(["import", "-", "--json", "--actor", "ada"], { env, stdin: fileText });
   const getAppointmentLines = () => lines.filter(({ command }) => command === "appointment import");
 
   /** Reads the events of all streams that an import of the file changes, in the order of the lines. */
   async function readWrittenEvents(): Promise<RecordedEvent[]> {
-    const streams = lines.map(({ command = "", id, clinic: clinicId }) => {
+    const streams = lines.map(({ command = "", clinicId, ...ids }) => {
       const noun = command.split(" ")[0];
-      return noun === "branch" ? `clinic-${clinicId}` : `${noun}-${id}`;
+      return noun === "branch" || noun === "clinic" ? `clinic-${clinicId}` : `${noun}-${ids[`${noun}Id`]}`;
     });
     return (await Promise.all([...new Set(streams)].map((stream) => log.read(stream)))).flat();
   }
@@ -80,7 +72,7 @@ describe("the import example", () => {
 
   it("the portal lists the imported appointments by time range and by status", async () => {
     const userId = randomUUID();
-    const clinicId = lines[0]?.id ?? "";
+    const clinicId = lines[0]?.clinicId ?? "";
     const events = (await readWrittenEvents()).map(({ type, data, metadata }) => ({
       ...({ type, data } as CatalogEvent),
       at: metadata.occurredAt,
@@ -95,17 +87,19 @@ describe("the import example", () => {
     const rows = await listAppointments(marchQuery);
     expect(rows.map(({ status }: { status: string }) => status)).to.deep.equal(["completed", "no_show", "cancelled"]);
     expect(rows[0]).to.deep.include({
-      id: getAppointmentLines()[0]?.id,
+      id: getAppointmentLines()[0]?.appointmentId,
       scheduledAt: "2024-03-04T08:00:00.000Z",
       durationMinutes: 20,
       reason: "Vaccination",
     });
     expect(JSON.stringify(rows[0])).to.contain("Luna").and.contain("Ada Example").and.contain("Room 1");
     const noShows = await listAppointments(`${marchQuery}&status=no_show`);
-    expect(noShows.map(({ id }: { id: string }) => id)).to.deep.equal([getAppointmentLines()[1]?.id]);
+    expect(noShows.map(({ id }: { id: string }) => id)).to.deep.equal([getAppointmentLines()[1]?.appointmentId]);
     const plannedAppointments = await listAppointments(
       "from=2097-03-01T00:00:00Z&to=2097-04-01T00:00:00Z&status=confirmed",
     );
-    expect(plannedAppointments.map(({ id }: { id: string }) => id)).to.deep.equal([getAppointmentLines()[3]?.id]);
+    expect(plannedAppointments.map(({ id }: { id: string }) => id)).to.deep.equal([
+      getAppointmentLines()[3]?.appointmentId,
+    ]);
   });
 });

@@ -4,6 +4,7 @@ import type { StreamsClient } from "@eventstore/db-client/generated/streams_grpc
 import { startLogServer } from "../../../../deploy/local/eventstore/server.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createRawClient, createReadOptions, sendRead } from "../../../deploy/eventstore/raw-client.ts";
+import { releaseLater } from "../../../support/resources.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 import { type CliResult, runClinic } from "../terminal.ts";
 
@@ -56,11 +57,11 @@ export async function startTestLog(): Promise<TestLog> {
     url,
     client,
     listEvents: () => listEvents(rawClient),
-    async stop() {
+    stop: releaseLater(async () => {
       rawClient.close();
       await client.dispose();
       await server.stop();
-    },
+    }),
   };
 }
 
@@ -70,7 +71,5 @@ export function runCopy(
   target: Pick<TestLog, "url">,
   options: string[] = [],
 ): Promise<CliResult> {
-  return runClinic(["log", "copy", ...options], {
-    env: { EVENTSTORE_URL: source.url, COPY_TARGET_URL: target.url },
-  });
+  return runClinic(["log", "copy", ...options], { env: { EVENTSTORE_URL: source.url, COPY_TARGET_URL: target.url } });
 }

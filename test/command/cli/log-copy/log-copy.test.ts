@@ -1,14 +1,20 @@
+import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { text } from "node:stream/consumers";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import { AppendBatch, appendBatch } from "../../../../command/cli/log-copy/copy-events.ts";
 import { connectCopyServer } from "../../../../command/cli/log-copy/copy-server.ts";
 import { encodeEvent } from "../../../../command/cli/log-copy/stored-event.ts";
+import { buildNodeCommand } from "../../../../deploy/local/setup/project.ts";
 import type { DomainError } from "../../../../shared/domain/domain-error.ts";
 import { appendEvents, type ProposedEvent } from "../../../../shared/eventstore/append.ts";
-import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { StartError } from "../../../../shared/runtime/run-service.ts";
+import { connectToLog } from "../../../support/connections.ts";
+import { startGrpcProxy } from "../../../support/grpc-proxy.ts";
 import { startRefusingLog } from "../../../support/refusing-log.ts";
+import { releaseLater, useResource } from "../../../support/resources.ts";
 import { runClinic } from "../terminal.ts";
 import { type ListedEvent, runCopy, startTestLog, type TestLog } from "./copied-logs.ts";
 
@@ -32,17 +38,8 @@ function selectCopiedEvents(events: ListedEvent[]): ListedEvent[] {
 }
 
 describe("the copy of an event log", () => {
-  let source: TestLog;
-  let target: TestLog;
-
-  beforeEach(async () => {
-    source = await startTestLog();
-    target = await startTestLog();
-  });
-  afterEach(async () => {
-    await source.stop();
-    await target.stop();
-  });
+  const source = useResource(startTestLog, "test");
+  const target = useResource(startTestLog, "test");
 
   const append = (log: TestLog, stream: string, expectedRevision: bigint, ...events: ProposedEvent[]) =>
     appendEvents(log.client, stream, expectedRevision, events, 15_000);
@@ -102,6 +99,18 @@ describe("the copy of an event log", () => {
     await expectEqualLogs();
   });
 
+  it("a copy continues with a stream whose deletion and restoration both logs contain", async () => {
+    const metadata = ['{"$tb":9223372036854775807}', "{}"].map((data) => createEvent(data, { type: "$metadata" }));
+    const event = createEvent();
+    for (const log of [source, target]) {
+      await append(log, "note-1", -1n, event);
+      await append(log, "$$note-1", -1n, ...metadata);
+    }
+    await append(source, "note-1", 0n, createEvent());
+    expect((await runCopy(source, target)).outputLines[0]).to.equal("log copy: 1 event copied");
+    await expectEqualLogs();
+  });
+
   it("a copy splits long streams and large events into several appends", async () => {
     const megabyteEvent = createEvent(Buffer.alloc(1024 * 1024 - 100, "x"));
     for (let start = 0n; start < 1_200n; start += 100n)
@@ -123,6 +132,62 @@ describe("the copy of an event log", () => {
     expect(copyResult.code, copyResult.errorLines.join("\n")).to.equal(0);
     expect((await runCopy(source, target)).code).to.equal(0);
     expect(await target.listEvents()).to.have.length(180);
+    await expectEqualLogs();
+  });
+
+  /** Fills the source with streams of one event. The target's URL leads through a proxy that reports each append. */
+  async function prepareAppends(streamCount: number, onAppend: (refuse: () => void) => void) {
+    for (let n = 0; n < streamCount; n += 1) await append(source, `note-${n}`, -1n, createEvent());
+    const proxy = await startGrpcProxy(target.url);
+    proxy.onStep = (step, call) => {
+      if (step === "sent" && !call.path.endsWith("/Read")) onAppend(() => call.refuse(14));
+    };
+    return { EVENTSTORE_URL: source.url, COPY_TARGET_URL: proxy.url };
+  }
+
+  it("a copy that is killed, or stops on a signal and says how to continue, leaves the first events, and another copy completes the target", async () => {
+    let onAppend = () => {};
+    const env = await prepareAppends(100, () => onAppend());
+    let copiedCount = 0;
+    for (const signal of ["SIGKILL", "SIGINT", "SIGTERM"] as const) {
+      const { command, args } = buildNodeCommand("command/cli/main.ts", ["log", "copy"]);
+      const child = spawn(command, args, { env: { ...process.env, ...env } });
+      releaseLater(() => child.kill("SIGKILL"));
+      let appendCount = 0;
+      onAppend = () => {
+        appendCount += 1;
+        if (appendCount === 5) child.kill(signal);
+      };
+      const output = Promise.all([text(child.stdout), text(child.stderr)]);
+      const [code] = await once(child, "close");
+      const [out, err] = await output;
+      if (signal !== "SIGKILL") {
+        expect([code, out], err).to.deep.equal([130, ""]);
+        expect(err).to.match(
+          /^log copy: interrupted after \d+ copied events; run the same command again to continue\n$/m,
+        );
+      }
+      const copiedEvents = await target.listEvents();
+      expect(copiedEvents.length, signal).to.be.within(copiedCount + 1, 99);
+      expect(copiedEvents).to.deep.equal((await source.listEvents()).slice(0, copiedEvents.length));
+      copiedCount = copiedEvents.length;
+    }
+    const { outputLines } = await runCopy(source, target);
+    expect(outputLines[0]).to.equal(`log copy: ${100 - copiedCount} events copied`);
+    await expectEqualLogs();
+  });
+
+  it("a copy waits for a target that is unavailable for a moment, and copies each event once", async () => {
+    let appendCount = 0;
+    const env = await prepareAppends(30, (refuse) => {
+      appendCount += 1;
+      if (appendCount > 10 && appendCount < 14) refuse();
+    });
+    const { code, errorLines } = await runClinic(["log", "copy"], { env });
+    expect(code, errorLines.join("\n")).to.equal(0);
+    expect(errorLines.join("\n"))
+      .to.match(/^log copy: the target log does not respond; retrying for up to \d+ s$/m)
+      .and.contain("log copy: the target log is available again");
     await expectEqualLogs();
   });
 
@@ -223,19 +288,16 @@ describe("the copy of an event log", () => {
         "esdb://admin:secret@db.example?tls=x",
         /^clinic: COPY_TARGET_URL: the connection string must contain true or false$/,
       ],
-    ] as const) {
+    ] as const)
       it(`log copy exits with 2 and names COPY_TARGET_URL if it is ${problem}`, async () => {
         const {
           code,
           outputLines: out,
           errorLines: err,
-        } = await runClinic(["log", "copy"], {
-          env: { EVENTSTORE_URL: source.url, COPY_TARGET_URL: target },
-        });
+        } = await runClinic(["log", "copy"], { env: { EVENTSTORE_URL: source.url, COPY_TARGET_URL: target } });
         expect({ code, out, lines: err.length }).to.deep.equal({ code: 2, out: [], lines: 1 });
         expect(err[0]).to.match(line).and.not.contain("secret");
       });
-    }
 
     it("log copy exits with 2 if both settings name the same log", async () => {
       const { code, errorLines: err } = await runCopy(source, source);
@@ -265,10 +327,10 @@ describe("the copy of an event log", () => {
   for (const [action, more] of [
     ["append to", {}],
     ["tombstone", { type: "$streamDeleted", revision: 2n ** 63n - 1n }],
-  ] as const) {
+  ] as const)
     it(`the error names the stream if the user may not ${action} it in the target`, async () => {
       const refusingLog = await startRefusingLog(7);
-      const client = connectEventStore(refusingLog.url, "test");
+      const client = connectToLog(refusingLog.url);
       const batch = new AppendBatch();
       const position = { commit: 1n, prepare: 1n };
       const event = { ...createEvent(), stream: "note-1", revision: 0n, position, ...more };
@@ -276,17 +338,14 @@ describe("the copy of an event log", () => {
       const error = await appendBatch({ client, request: (send) => send() }, batch).catch((error: Error) => error);
       expect(error).to.be.instanceOf(StartError);
       expect((error as Error).message).to.match(/the user in COPY_TARGET_URL write stream note-1; use a member of /);
-      await client.dispose();
       refusingLog.stop();
     });
-  }
 
   it("an append of bytes can be repeated without effect", async () => {
-    const client = connectEventStore(target.url, "test");
+    const client = connectToLog(target.url);
     const events = [createEvent(), createEvent()];
     await appendEvents(client, "note-1", -1n, events, 15_000);
     await appendEvents(client, "note-1", -1n, events, 15_000);
-    await client.dispose();
     expect(await target.listEvents()).to.have.length(2);
   });
 });

@@ -13,18 +13,14 @@ import {
   createTestOperatorContext,
   type TestClinic,
 } from "../../../support/partner.ts";
+import { useResource } from "../../../support/resources.ts";
 import { runClinic } from "../../cli/terminal.ts";
-import { createPersonalDataWorld, type PersonalDataWorld } from "./personal-data-world.ts";
+import { createPersonalDataWorld } from "./personal-data-world.ts";
 
-describe("erasure of personal data", function () {
-  this.timeout(120_000);
-  let world: PersonalDataWorld;
+describe("erasure of personal data", () => {
+  const world = useResource(createPersonalDataWorld);
   let clinic: TestClinic;
 
-  before(async () => {
-    world = await createPersonalDataWorld();
-  });
-  after(() => world.close());
   beforeEach(async () => {
     clinic = await createClinic(world.log);
   });
@@ -81,27 +77,27 @@ describe("erasure of personal data", function () {
     const { clinicId, branchId } = clinic;
     const clinicOption = ["--clinic", clinicId];
     const ids = { staff: randomUUID(), user: randomUUID(), ticket: randomUUID(), auditor: randomUUID() };
-    const hireArgs = ["--id", ids.staff, ...clinicOption, "--full-name", "Zoe Lind", "--role", "owner"];
+    const hireArgs = ["--staff", ids.staff, ...clinicOption, "--full-name", "Zoe Lind", "--role", "owner"];
     expect((await world.run("staff", "hire", ...hireArgs)).code).to.equal(0);
-    const ticketArgs = ["--id", ids.ticket, ...clinicOption, "--branch", branchId, "--number", "A1"];
-    const ticketOptions = "--date 2026-05-04 --arrival-type walk_in --priority normal --notes Bites".split(" ");
+    const ticketArgs = ["--ticket", ids.ticket, ...clinicOption, "--branch", branchId, "--ticket-number", "A1"];
+    const ticketOptions = "--queue-date 2026-05-04 --arrival-type walk_in --priority normal --notes Bites".split(" ");
     const issueResult = await world.run("ticket", "issue", ...ticketArgs, ...ticketOptions);
     expect(issueResult.errorLines).to.deep.equal([]);
     const appointmentId = await world.requestVisit(clinic, Date.now(), null);
     const auditor = { auditorId: ids.auditor, name: "Ada Berg", clinicIds: null, expiresAt: null };
     await registerAuditor(world.log, auditor, createTestOperatorContext());
     const reason = ["--reason", "Request 18"];
-    const eraseAuditor = () => world.run("auditor", "erase", "--id", ids.auditor, ...reason);
+    const eraseAuditor = () => world.run("auditor", "erase", "--auditor", ids.auditor, ...reason);
     expect((await eraseAuditor()).errorLines).to.deep.equal([
       "clinic: refused: the auditor is not revoked; revoke the auditor first (auditor_not_revoked)",
     ]);
     await revokeAuditor(world.log, { auditorId: ids.auditor, reason: null }, createTestOperatorContext());
     const results = [
-      await world.run("staff", "erase", "--id", ids.staff, ...clinicOption, ...reason),
-      await world.run("portal-user", "erase", "--id", ids.user, ...reason),
+      await world.run("staff", "erase", "--staff", ids.staff, ...clinicOption, ...reason),
+      await world.run("portal-user", "erase", "--user", ids.user, ...reason),
       await eraseAuditor(),
-      await world.run("appointment", "erase", "--id", appointmentId, ...clinicOption, ...reason),
-      await world.run("ticket", "erase", "--id", ids.ticket, ...clinicOption, ...reason),
+      await world.run("appointment", "erase", "--appointment", appointmentId, ...clinicOption, ...reason),
+      await world.run("ticket", "erase", "--ticket", ids.ticket, ...clinicOption, ...reason),
     ];
     expect(results.map(({ code, errorLines }) => [code, errorLines])).to.deep.equal(results.map(() => [0, []]));
     const { rows } = await world.pool.query<{ person_id: string }>(
@@ -114,17 +110,17 @@ describe("erasure of personal data", function () {
   });
 
   it("wrong options and servers are reported in one line", async () => {
-    expect((await world.run("customer", "erase", "--id", clinic.customerId)).errorLines).to.deep.equal([
+    expect((await world.run("customer", "erase", "--customer", clinic.customerId)).errorLines).to.deep.equal([
       "clinic: --clinic is missing; --reason is missing",
     ]);
     const clinicOption = ["--clinic", clinic.clinicId, "--reason", "Asked"];
-    const staffArgs = ["staff", "erase", "--id", randomUUID(), ...clinicOption, "--categories", "notes"];
+    const staffArgs = ["staff", "erase", "--staff", randomUUID(), ...clinicOption, "--categories", "notes"];
     const wrongResult = await world.run(...staffArgs);
     expect(wrongResult.code).to.equal(2);
     expect(wrongResult.errorLines).to.have.length(1);
     expect(wrongResult.errorLines[0]).to.match(/^clinic: --categories/);
     const env = { ...world.env, DATABASE_URL: "postgres://127.0.0.1:1/none" };
-    const args = ["customer", "erase", "--id", clinic.customerId, ...clinicOption];
+    const args = ["customer", "erase", "--customer", clinic.customerId, ...clinicOption];
     expect(await runClinic(args, { env })).to.deep.equal({
       code: 4,
       outputLines: [],

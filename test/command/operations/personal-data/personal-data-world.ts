@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { requestAppointment } from "../../../../command/operations/appointment-operations.ts";
-import { registerAnimal, registerCustomer } from "../../../../command/operations/people-operations.ts";
+import { registerAnimal, registerCustomer } from "../../../../command/operations/customer-operations.ts";
 import type { PersonType } from "../../../../shared/domain/personal-data/person.ts";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
 import { createEngineWorld, type EngineWorld } from "../../../projection/engine-world.ts";
@@ -51,7 +51,7 @@ export async function createPersonalDataWorld(): Promise<PersonalDataWorld> {
     run,
     requestVisit,
     eraseCustomer: (id, clinicId, ...options) =>
-      run("customer", "erase", "--id", id, "--clinic", clinicId, "--reason", "Request 17", ...options),
+      run("customer", "erase", "--customer", id, "--clinic", clinicId, "--reason", "Request 17", ...options),
     countKeys: async (type, id) =>
       (await world.dataKeys.listOf({ type, id })).filter(({ destroyedAt }) => destroyedAt === null).length,
     insertKey: (type, id, createdAtSql) =>

@@ -9,18 +9,14 @@ import { DomainError } from "../../../../shared/domain/domain-error.ts";
 import { type EventLog, LogUnavailableError } from "../../../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
 import { createClinic, createTestOperatorContext, type TestClinic } from "../../../support/partner.ts";
+import { useResource } from "../../../support/resources.ts";
 import { runClinic } from "../../cli/terminal.ts";
-import { createPersonalDataWorld, type PersonalDataWorld, YEAR_MS } from "./personal-data-world.ts";
+import { createPersonalDataWorld, YEAR_MS } from "./personal-data-world.ts";
 
-describe("retention of personal data", function () {
-  this.timeout(120_000);
-  let world: PersonalDataWorld;
+describe("retention of personal data", () => {
+  const world = useResource(createPersonalDataWorld);
   let clinic: TestClinic;
 
-  before(async () => {
-    world = await createPersonalDataWorld();
-  });
-  after(() => world.close());
   beforeEach(async () => {
     clinic = await createClinic(world.log);
   });
@@ -52,9 +48,8 @@ describe("retention of personal data", function () {
     for (const [category, months] of [
       ["contact", 60],
       ["notes", 24],
-    ] as const) {
+    ] as const)
       await setRetentionRule(world.log, { clinicId, category, months }, createTestOperatorContext());
-    }
     const list = await world.run("retention", "list", "--clinic", clinicId);
     expect(list.outputLines).to.deep.equal(["contact: 60 months\nnotes: 24 months"]);
 
@@ -195,15 +190,13 @@ describe("retention of personal data", function () {
   });
 
   it("retention erases all due customers except one whose stream was deleted", async () => {
-    const [customerId, otherCustomerId] = [
-      await world.createCustomer(clinic, 6),
-      await world.createCustomer(clinic, 6),
-    ];
+    const customerId = await world.createCustomer(clinic, 6);
+    const otherCustomerId = await world.createCustomer(clinic, 6);
     await setRule("contact");
     await world.client.tombstoneStream(`customer-${customerId}`);
-    const result = await world.run("retention", "apply", "--clinic", clinic.clinicId);
-    expect(result.code, result.errorLines.join("\n")).to.equal(1);
-    expect(result.errorLines.join("\n")).to.contain(`retention apply: customer ${customerId} refused: `);
+    const { code, errorLines } = await world.run("retention", "apply", "--clinic", clinic.clinicId);
+    expect(code, errorLines.join("\n")).to.equal(1);
+    expect(errorLines.join("\n")).to.contain(`retention apply: customer ${customerId} refused: `);
     expect(await world.countKeys("customer", otherCustomerId)).to.equal(2);
   });
 

@@ -15,7 +15,7 @@ import { startPrometheus } from "../prometheus.ts";
 import type { ScenarioGroup } from "../scenario.ts";
 import { createCertificates, startTlsServer, TLS_HOST } from "../tls-server.ts";
 
-const RUNBOOK = fileURLToPath(new URL("../../../../docs/operations/runbooks/certificate-expires.md", import.meta.url));
+const RUNBOOK = fileURLToPath(new URL("../../../../docs/operations/runbooks.md", import.meta.url));
 
 export const certificateGroup: ScenarioGroup = {
   alerts: ["CertificateExpires"],
@@ -82,7 +82,7 @@ export const certificateGroup: ScenarioGroup = {
 };
 
 function readScript(): string {
-  const [, script] = /```sh\n([\s\S]*?)```/.exec(readFileSync(RUNBOOK, "utf8")) ?? [];
+  const [, script] = /## CertificateExpires[\s\S]*?```sh\n([\s\S]*?)```/.exec(readFileSync(RUNBOOK, "utf8")) ?? [];
   if (script === undefined) throw new Error(`${RUNBOOK} contains no commands`);
   return script;
 }

@@ -24,7 +24,7 @@ export const dataKeyGroup: ScenarioGroup = {
           alerts: [{ alert: "DataKeysMissing", labels: { job: "projection" } }],
           async create() {
             await projection.stop();
-            const options = ["--id", customerId, "--clinic", world.clinicId, "--full-name", NAME];
+            const options = ["--customer", customerId, "--clinic", world.clinicId, "--full-name", NAME];
             await runClinic("customer", "register", ...options);
             const deletion = await query("DELETE FROM data_keys.data_key k RETURNING to_jsonb(k) AS row");
             lostKeys = deletion.map(({ row }) => row as Record<string, unknown>);

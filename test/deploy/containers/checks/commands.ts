@@ -18,7 +18,7 @@ export async function checkCommands(
       await runClinic(
         "clinic",
         "subscribe",
-        "--id",
+        "--clinic",
         crypto.randomUUID(),
         "--plan",
         "professional",

@@ -64,7 +64,7 @@ export async function checkPods(report: Report, { podman }: Engine, installation
     return { container, remove: () => podman(["pod", "rm", "--force", name]) };
   };
 
-  for (const [manifest, service] of SERVICE_MANIFESTS) {
+  for (const [manifest, service] of SERVICE_MANIFESTS)
     await report.check(`the pod in ${manifest} becomes ready and stops by itself`, async () => {
       await installation.compose(["stop", service]);
       const { container, remove } = await play(manifest);
@@ -86,9 +86,8 @@ export async function checkPods(report: Report, { podman }: Engine, installation
         await installation.compose(["start", service]);
       }
     });
-  }
 
-  for (const [manifest, index] of JOB_MANIFESTS) {
+  for (const [manifest, index] of JOB_MANIFESTS)
     await report.check(`the pod ${index} in ${manifest} completes`, async () => {
       const { container, remove } = await play(manifest, index);
       try {
@@ -97,7 +96,6 @@ export async function checkPods(report: Report, { podman }: Engine, installation
         await remove();
       }
     });
-  }
   report.skip(
     "Deployments, Jobs, Services, Gateway, autoscaling and network policies",
     "this test has no Kubernetes cluster",

@@ -1,20 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { networkInterfaces } from "node:os";
 import { expect } from "chai";
 import { type Connections, createConnections } from "../../../../projection/webhooks/send/connections.ts";
 import { send } from "../../../../projection/webhooks/send/send.ts";
 import { eventually } from "../../../support/eventually.ts";
-import {
-  getPartnerPemPath,
-  PARTNER_HOST,
-  type PartnerTlsServer,
-  startPartnerTlsServer,
-} from "../../../support/partner-tls-server.ts";
-import { type RawReceiver, startRawReceiver } from "../../../support/raw-receiver.ts";
-import { type Receiver, startReceiver } from "../../../support/receiver.ts";
+import { listenOnLoopback } from "../../../support/loopback.ts";
+import { getPartnerPemPath, PARTNER_HOST, startPartnerTlsServer } from "../../../support/partner-tls-server.ts";
+import { startRawReceiver } from "../../../support/raw-receiver.ts";
+import { startReceiver } from "../../../support/receiver.ts";
+import { useResource } from "../../../support/resources.ts";
 import { startUnresponsiveServer } from "../../../support/unresponsive-server.ts";
 import { runTrustedAttempts } from "../run-trusted-attempts.ts";
 
@@ -22,13 +18,6 @@ const OK_RESPONSE = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 describe("connections to receivers", () => {
   let connections: Connections;
-  const openServers: { close(): Promise<void> }[] = [];
-  const trackServer = <Server extends { close(): Promise<void> }>(server: Server): Server => {
-    openServers.push(server);
-    return server;
-  };
-  const startTrackedReceiver = async (...parameters: Parameters<typeof startRawReceiver>): Promise<RawReceiver> =>
-    trackServer(await startRawReceiver(...parameters));
   const attempt = (url: string, applicationId: string, options = {}) =>
     send(url, { "Content-Type": "application/json" }, "{}", {
       connections,
@@ -45,7 +34,6 @@ describe("connections to receivers", () => {
   });
   afterEach(async () => {
     connections.close();
-    for (const server of openServers.splice(0)) await server.close();
   });
 
   describe("several addresses", () => {
@@ -55,10 +43,7 @@ describe("connections to receivers", () => {
         request.resume();
         response.end();
       });
-      server.listen(0, address);
-      await once(server, "listening");
-      trackServer({ close: async () => void server.close().closeAllConnections() });
-      return (server.address() as AddressInfo).port;
+      return (await listenOnLoopback(server, 0, address)).port;
     }
     /** Sends a request to a host that has the addresses, and returns the status. */
     async function post(port: number, addresses: readonly [string, ...string[]]): Promise<number | undefined> {
@@ -86,11 +71,7 @@ describe("connections to receivers", () => {
   });
 
   describe("pools", () => {
-    let receiver: Receiver;
-
-    beforeEach(async () => {
-      receiver = trackServer(await startReceiver());
-    });
+    const receiver = useResource(startReceiver, "test");
 
     it("200 hanging requests of an application do not delay other requests to the same origin", async () => {
       const [hangingApplicationId, otherApplicationId] = [randomUUID(), randomUUID()];
@@ -100,9 +81,8 @@ describe("connections to receivers", () => {
       );
       await eventually("200 requests", () => receiver.requests.length === 200);
       receiver.setDefaultReaction({});
-      for (const applicationId of [otherApplicationId, hangingApplicationId]) {
+      for (const applicationId of [otherApplicationId, hangingApplicationId])
         expect(await attempt(receiver.url, applicationId)).to.deep.include({ statusCode: 200, error: null });
-      }
       connections.close();
       const errors = (await Promise.all(attemptPromises)).map((attemptResult) => attemptResult?.error);
       expect(new Set(errors)).to.deep.equal(new Set(["connection_lost"]));
@@ -134,7 +114,7 @@ describe("connections to receivers", () => {
 
   describe("the time limits", () => {
     it("an attempt at a receiver that accepts no connection fails with connection_timeout", async () => {
-      const unresponsiveServer = trackServer(await startUnresponsiveServer());
+      const unresponsiveServer = await startUnresponsiveServer();
       const timeouts = { connectTimeoutMs: 300, timeoutMs: 50 };
       const attemptResult = await attempt(`http://127.0.0.1:${unresponsiveServer.port}`, randomUUID(), timeouts);
       expect(attemptResult).to.deep.include({ statusCode: null, error: "connection_timeout", responseBody: null });
@@ -142,7 +122,7 @@ describe("connections to receivers", () => {
     });
 
     it("an attempt at a receiver that never finishes the TLS handshake fails with connection_timeout", async () => {
-      const silentReceiver = await startTrackedReceiver(() => undefined);
+      const silentReceiver = await startRawReceiver(() => undefined);
       const timeouts = { connectTimeoutMs: 300, timeoutMs: 50 };
       const attemptResult = await attempt(silentReceiver.url.replace("http:", "https:"), randomUUID(), timeouts);
       expect(attemptResult).to.deep.include({ statusCode: null, error: "connection_timeout" });
@@ -157,7 +137,7 @@ describe("connections to receivers", () => {
     });
 
     it("the time limit for the response starts when the connection is established", async () => {
-      const unresponsiveServer = trackServer(await startUnresponsiveServer());
+      const unresponsiveServer = await startUnresponsiveServer();
       const timeoutMs = 1_500;
       const startedAtMs = performance.now();
       const attemptPromise = attempt(`http://127.0.0.1:${unresponsiveServer.port}`, randomUUID(), { timeoutMs });
@@ -169,7 +149,7 @@ describe("connections to receivers", () => {
 
   describe("a reused connection that the receiver closes", () => {
     it("if the receiver has just closed a reused connection, the request is sent a second time on a new connection", async () => {
-      const receiver = await startTrackedReceiver((socket, requestNumber) => {
+      const receiver = await startRawReceiver((socket, requestNumber) => {
         if (requestNumber === 1) socket.write(OK_RESPONSE);
         else socket.destroy();
       });
@@ -180,7 +160,7 @@ describe("connections to receivers", () => {
     });
 
     it("if the receiver closes both the reused and the new connection, the attempt fails after two requests", async () => {
-      const receiver = await startTrackedReceiver((socket) => {
+      const receiver = await startRawReceiver((socket) => {
         if (receiver.requestCount > 1) socket.destroy();
         else socket.write(OK_RESPONSE);
       });
@@ -190,7 +170,7 @@ describe("connections to receivers", () => {
     });
 
     it("if the receiver closes a reused connection during the response, the request is not sent a second time", async () => {
-      const receiver = await startTrackedReceiver((socket, requestNumber) => {
+      const receiver = await startRawReceiver((socket, requestNumber) => {
         if (requestNumber === 1) socket.write(OK_RESPONSE);
         else socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok");
       });
@@ -201,14 +181,13 @@ describe("connections to receivers", () => {
     });
 
     it("if the receiver closes the connection between two requests, the next request uses a new connection", async () => {
-      const receiver = await startTrackedReceiver((socket) => socket.end(OK_RESPONSE));
-      for (let n = 0; n < 5; n += 1) {
+      const receiver = await startRawReceiver((socket) => socket.end(OK_RESPONSE));
+      for (let n = 0; n < 5; n += 1)
         expect(await attempt(receiver.url, "a")).to.deep.include({ statusCode: 200, error: null });
-      }
     });
 
     it("a connection that will soon close according to the Keep-Alive header is not reused", async () => {
-      const receiver = await startTrackedReceiver((socket) =>
+      const receiver = await startRawReceiver((socket) =>
         socket.write(OK_RESPONSE.replace("\r\n\r\n", "\r\nKeep-Alive: timeout=1\r\n\r\n")),
       );
       for (let n = 0; n < 3; n += 1) await attempt(receiver.url, "a");
@@ -217,11 +196,7 @@ describe("connections to receivers", () => {
   });
 
   describe("TLS", () => {
-    let partnerServer: PartnerTlsServer;
-
-    beforeEach(async () => {
-      partnerServer = trackServer(await startPartnerTlsServer());
-    });
+    const partnerServer = useResource(startPartnerTlsServer, "test");
 
     it("the host name of the URL verifies the certificate, and without a match no request is sent", async () => {
       const { port } = partnerServer;

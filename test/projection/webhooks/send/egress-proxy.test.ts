@@ -38,8 +38,6 @@ describe("the egress proxy", () => {
   });
   afterEach(async () => {
     connections.close();
-    await proxy.close();
-    await partnerServer.close();
   });
 
   const connectThrough = (url: string, { connectTimeoutMs = 10_000, level = "silent" } = {}) =>
@@ -101,7 +99,6 @@ describe("the egress proxy", () => {
     // One tunnel for the first two attempts, and one for each of the next four.
     expect(listTargets()).to.deep.equal(Array.from({ length: 5 }, () => target));
     expect(secureProxy.requests.map((request) => request.target)).to.deep.equal([target]);
-    await secureProxy.close();
   });
 
   it("the proxy gets the checked address and the credentials, and no host name", async () => {
@@ -119,9 +116,8 @@ describe("the egress proxy", () => {
 
   it("an attempt at a host name with a private address is refused without a request to the proxy", async () => {
     await attempt();
-    for (const address of ["10.0.0.1", "127.0.0.1", "::1"]) {
+    for (const address of ["10.0.0.1", "127.0.0.1", "::1"])
       expect(await getError({ address })).to.equal("address_not_public");
-    }
     expect(listTargets()).to.deep.equal([`${PUBLIC_ADDRESS}:443`]);
   });
 
@@ -176,7 +172,6 @@ describe("the egress proxy", () => {
     connections = connectThrough(`http://127.0.0.1:${unresponsiveServer.port}`, { connectTimeoutMs: 400 });
     expect(await getError()).to.equal("egress_proxy_failed");
     expect(failureCount).to.equal(1);
-    await unresponsiveServer.close();
   });
 
   it("if the proxy does not respond, the attempt fails and its connection to the proxy is closed", async () => {
@@ -219,13 +214,9 @@ describe("the egress proxy", () => {
 
   it("log lines about the proxy contain the cause, but not the credentials", async () => {
     const logs = captureLogs();
-    try {
-      connections = connectThrough(`http://clinic:hunter2@127.0.0.1:${proxy.port}`, { level: "debug" });
-      proxy.setReaction(407);
-      for (let n = 0; n < 3; n += 1) await attempt();
-    } finally {
-      logs.stop();
-    }
+    connections = connectThrough(`http://clinic:hunter2@127.0.0.1:${proxy.port}`, { level: "debug" });
+    proxy.setReaction(407);
+    for (let n = 0; n < 3; n += 1) await attempt();
     expect(logs.text().match(/The egress proxy failed/g)).to.have.length(1);
     expect(logs.text())
       .to.contain("status 407")

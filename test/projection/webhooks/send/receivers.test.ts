@@ -175,34 +175,30 @@ describe("receivers", () => {
     ["the status counts and the connection is not used again", brokenResponses, 2],
     ["the attempt fails with invalid_response", invalidResponses, 2],
   ];
-  for (const [effect, rows, connectionCount] of tables) {
-    for (const [name, response, expected] of rows) {
+  for (const [effect, rows, connectionCount] of tables)
+    for (const [name, response, expected] of rows)
       it(`after ${name}, in one packet or many, ${effect}`, async () => {
         const packetSizes = [response.length, Math.ceil(response.length / 1_000)];
         const checks = packetSizes.map((size) => checkTwice(expected, (socket) => sendBytes(socket, response, size)));
         expect(await Promise.all(checks)).to.deep.equal([connectionCount, connectionCount]);
       });
-    }
-  }
 
   const describeResult = ({ statusCode, error }: Expected) => error ?? `the status ${statusCode}`;
-  for (const [name, onRequest, expected] of reactions) {
+  for (const [name, onRequest, expected] of reactions)
     it(`if a receiver ${name}, the result is ${describeResult(expected)}`, async () => {
       expect(await checkTwice(expected, onRequest)).to.equal(2);
     });
-  }
-  for (const [name, onConnection, expected] of earlyReactions) {
+  for (const [name, onConnection, expected] of earlyReactions)
     it(`if a receiver ${name} before it got a request, the result is ${describeResult(expected)}`, async () => {
       expect(await checkTwice(expected, () => undefined, onConnection)).to.equal(2);
     });
-  }
 
   const endings: [string, Reaction][] = [
     ["resets", (socket) => socket.resetAndDestroy()],
     ["closes", (socket) => socket.destroy()],
     ["ends its half of", (socket) => socket.end()],
   ];
-  for (const [name, end] of endings) {
+  for (const [name, end] of endings)
     it(`if a receiver ${name} the connection after any byte of a response, complete headers decide`, async () => {
       const response = CONTINUE + OK;
       const headLength = response.length - "ok".length;
@@ -213,9 +209,8 @@ describe("receivers", () => {
       });
       await Promise.all(checks);
     });
-  }
 
-  for (const bytes of ["{}", `${HEAD.replace("200 OK", "408 Request Timeout")}Content-Length: 0\r\n\r\n`]) {
+  for (const bytes of ["{}", `${HEAD.replace("200 OK", "408 Request Timeout")}Content-Length: 0\r\n\r\n`])
     it(`a connection on which ${JSON.stringify(bytes)} arrives between two requests is not used again`, async () => {
       const sockets: Socket[] = [];
       const onRequest = (socket: Socket) => {
@@ -230,7 +225,6 @@ describe("receivers", () => {
       expect(await attempt()).to.deep.include(isOk());
       expect([receiver.requestCount, receiver.connectionCount]).to.deep.equal([2, 2]);
     });
-  }
 
   it("an attempt that is interrupted during a body returns the status", async () => {
     const { receiver, attempt } = await start((socket) => socket.write(`${HEAD}\r\nok`));

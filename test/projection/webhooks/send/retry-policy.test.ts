@@ -21,17 +21,15 @@ const computeWaitMs = (attemptResult: AttemptResult, fields = {}) => {
 };
 
 describe("retry policy", () => {
-  for (const status of [200, 201, 202, 204, 299]) {
+  for (const status of [200, 201, 202, 204, 299])
     it(`a response with status ${status} counts as a successful delivery`, () => {
       expect(judgeAttempt(createAttemptResult(status), createContext())).to.deep.equal({ status: "delivered" });
     });
-  }
 
-  for (const status of [100, 301, 302, 303, 307, 308, 400, 401, 404, 409, 422, 429, 500, 502, 503]) {
+  for (const status of [100, 301, 302, 303, 307, 308, 400, 401, 404, 409, 422, 429, 500, 502, 503])
     it(`a response with status ${status} is a failure that is retried`, () => {
       expect(computeWaitMs(createAttemptResult(status))).to.equal(5_000);
     });
-  }
 
   it("an attempt without a response is a failure that is retried", () => {
     expect(computeWaitMs({ statusCode: null, retryAfter: null })).to.equal(5_000);
@@ -92,10 +90,9 @@ describe("retry policy", () => {
       ["that is not a date is ignored", 503, "soon", 5_000],
       ["that is negative is ignored", 503, "-5", 5_000],
     ];
-    for (const [label, status, retryAfter, waitMs] of cases) {
+    for (const [label, status, retryAfter, waitMs] of cases)
       it(`a Retry-After header ${label}`, () =>
         expect(computeWaitMs(createAttemptResult(status, retryAfter))).to.equal(waitMs));
-    }
 
     it("a Retry-After header in the form of asctime is in GMT, also if the machine has another time zone", () => {
       const zone = process.env.TZ;

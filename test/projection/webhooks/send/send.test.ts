@@ -4,21 +4,20 @@ import { gzipSync } from "node:zlib";
 import { expect } from "chai";
 import { type Connections, createConnections } from "../../../../projection/webhooks/send/connections.ts";
 import { send } from "../../../../projection/webhooks/send/send.ts";
-import { type Reaction, type Receiver, startReceiver } from "../../../support/receiver.ts";
+import { type Reaction, startReceiver } from "../../../support/receiver.ts";
+import { useResource } from "../../../support/resources.ts";
 
 describe("one attempt", () => {
-  let receiver: Receiver;
+  const receiver = useResource(startReceiver);
   let connections: Connections;
   const applicationId = randomUUID();
   const neverAbortedSignal = new AbortController().signal;
 
   before(async () => {
-    receiver = await startReceiver();
     connections = createConnections();
   });
   after(async () => {
     connections.close();
-    await receiver.close();
   });
 
   const attempt = (url = receiver.url, options = {}) =>
@@ -51,13 +50,12 @@ describe("one attempt", () => {
     expect(request.headers).not.to.have.any.keys("accept-encoding");
   });
 
-  for (const target of ["/x?", "/?", "/a%2Fb/./c;d=1?e=&f=%20+g?h", "/%C3%A9?é", "/x??", "//y?"]) {
+  for (const target of ["/x?", "/?", "/a%2Fb/./c;d=1?e=&f=%20+g?h", "/%C3%A9?é", "/x??", "//y?"])
     it(`an attempt requests ${target} exactly as the URL is stored`, async () => {
       const { href } = new URL(receiver.url + target);
       expect((await attempt(href))?.statusCode).to.equal(200);
       expect(receiver.requests.at(-1)?.path).to.equal(href.slice(receiver.url.length));
     });
-  }
 
   it("twenty consecutive attempts at an endpoint use the same connection", async () => {
     for (let i = 0; i < 20; i += 1) {
@@ -86,11 +84,6 @@ describe("one attempt", () => {
     expect(Buffer.byteLength(attemptResult!.responseBody!)).to.be.within(1_020, 1_024);
   });
 
-  it("a long response within the size limit is accepted", async () => {
-    const attemptResult = await attemptWithReaction({ body: "x".repeat(200_000) });
-    expect(attemptResult).to.deep.include({ statusCode: 200, error: null, responseBody: "x".repeat(1_024) });
-  });
-
   it("a compressed response is not decompressed", async () => {
     const unpackedBytes = 256 * 1024 ** 2;
     const body = gzipSync(Buffer.alloc(unpackedBytes));
@@ -108,26 +101,12 @@ describe("one attempt", () => {
     });
   });
 
-  it("an attempt at a receiver that never responds ends at the time limit", async () => {
-    const attemptResult = await attemptWithReaction({ mode: "hang" });
-    expect(attemptResult).to.deep.include({ statusCode: null, error: "timeout", responseBody: null });
-    expect(attemptResult!.durationMs).to.be.within(390, 900);
-  });
-
   it("a slow body delays the result by half a second", async () => {
     receiver.queueReactions({ mode: "drip" });
     const attemptResult = await attempt(receiver.url, { timeoutMs: 60_000 });
     expect(attemptResult).to.deep.include({ statusCode: 200, error: null });
     expect(attemptResult!.responseBody).to.match(/^\.+$/);
     expect(attemptResult!.durationMs).to.be.within(490, 10_000);
-  });
-
-  it("an attempt whose connection is closed fails with connection_lost", async () => {
-    receiver.queueReactions({ mode: "close" });
-    expect(await attempt(receiver.url, { applicationId: randomUUID() })).to.deep.include({
-      statusCode: null,
-      error: "connection_lost",
-    });
   });
 
   it("an attempt whose connection is refused fails with connection_refused", async () => {

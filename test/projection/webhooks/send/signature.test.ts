@@ -1,7 +1,8 @@
 import { expect } from "chai";
-import { createSignatureHeaders, toSignedText } from "../../../../projection/webhooks/send/attempt-delivery.ts";
 import { createAsymmetricSigner, exportWebhookKeys } from "../../../../shared/webhooks/asymmetric-signature.ts";
+import { createSignatureHeaders, toSignedText } from "../../../../shared/webhooks/delivery-headers.ts";
 import { createSigningKey, verifyWithJwk, verifyWithWhpk } from "../../../support/asymmetric-keys.ts";
+import { getRejection } from "../../../support/rejection.ts";
 import { listAcceptingLibraries, webhookLibraries, webhookLibraryNames } from "../../../support/webhook-libraries.ts";
 
 const createSecret = (fillByte: number) => `whsec_${Buffer.alloc(32, fillByte).toString("base64")}`;
@@ -14,11 +15,7 @@ const createContent = () => ({
 describe("webhook signature", () => {
   it("the signature of the example in the Standard Webhooks specification is correct", () => {
     const headers = createSignatureHeaders(
-      {
-        deliveryId: "msg_p5jXN8AQM9LWM0D4loKWxJek",
-        timestamp: 1614265330,
-        body: '{"test": 2432232314}',
-      },
+      { deliveryId: "msg_p5jXN8AQM9LWM0D4loKWxJek", timestamp: 1614265330, body: '{"test": 2432232314}' },
       ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
       "SERVICE",
     );
@@ -32,9 +29,8 @@ describe("webhook signature", () => {
     it(`the ${libraryName} package accepts a signature with each of two secrets, and rejects the signature with other secrets`, () => {
       const content = createContent();
       const headers = createSignatureHeaders(content, [createSecret(1), createSecret(2)], "SERVICE");
-      for (const fillByte of [1, 2]) {
+      for (const fillByte of [1, 2])
         expect(verify(fillByte, content.body, headers)).to.deep.equal(JSON.parse(content.body));
-      }
       expect(() => verify(3, content.body, headers)).to.throw("No matching signature found");
     });
 
@@ -96,11 +92,8 @@ describe("webhook signature", () => {
 
   it("a key that is not an Ed25519 private key is refused with its id", async () => {
     const key = { ...(await createSigningKey("broken")), d: "AAAA" };
-    const error = await createAsymmetricSigner([key]).then(
-      () => undefined,
-      (error: Error) => error,
-    );
-    expect(error?.message).to.equal("settings: WEBHOOK_SIGNING_KEYS: key broken is not an Ed25519 private key");
+    const error = await getRejection(createAsymmetricSigner([key]));
+    expect(error.message).to.equal("settings: WEBHOOK_SIGNING_KEYS: key broken is not an Ed25519 private key");
   });
 
   it("a signature is sent both in headers with branded names and in headers with standard names", () => {

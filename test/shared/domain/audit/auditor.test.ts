@@ -1,5 +1,6 @@
 import { expect } from "chai";
-import { auditorAggregate, decideEraseAuditor } from "../../../../shared/domain/audit/auditor.ts";
+import * as auditors from "../../../../shared/domain/audit/auditor.ts";
+import { auditorAggregate } from "../../../../shared/domain/audit/auditor.ts";
 import type { AuditorEvent } from "../../../../shared/domain/events/audit.ts";
 import type { Erasure } from "../../../../shared/domain/personal-data/erasure.ts";
 import { given } from "../../../support/given.ts";
@@ -13,12 +14,14 @@ const revoked: AuditorEvent = { type: "AuditorRevoked", data: { auditorId, reaso
 const erasure: Erasure = { categories: ["contact", "notes"], cause: "request", reason: "Request 17" };
 const erased: AuditorEvent = { type: "AuditorDataErased", data: { auditorId, ...erasure } };
 
+const erase = auditors.eraseAuditor({ auditorId, ...erasure });
+
 describe("an auditor", () => {
   it("an auditor can be erased after the revocation only, and repeating the erasure changes nothing", () => {
-    given(auditorAggregate).when(decideEraseAuditor(erasure)).thenRefused("auditor_not_found");
-    given(auditorAggregate, registered).when(decideEraseAuditor(erasure)).thenRefused("auditor_not_revoked");
-    given(auditorAggregate, registered, revoked).when(decideEraseAuditor(erasure)).thenEvents(erased);
-    given(auditorAggregate, registered, revoked, erased).when(decideEraseAuditor(erasure)).thenEvents();
+    given(auditorAggregate).when(erase, "auditor_not_found");
+    given(auditorAggregate, registered).when(erase, "auditor_not_revoked");
+    given(auditorAggregate, registered, revoked).when(erase, [erased]);
+    given(auditorAggregate, registered, revoked, erased).when(erase, []);
   });
 
   it("an erasure of contact data removes the name, also of an auditor that was registered in plain text", () => {

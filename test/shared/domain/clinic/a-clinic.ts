@@ -19,14 +19,8 @@ export const registration: ClinicRegistration = {
 export const registered: ClinicEvent = { type: "ClinicRegistered", data: registration };
 
 export const branchesOpened: ClinicEvent[] = [
-  {
-    type: "BranchOpened",
-    data: { clinicId, branchId: mainBranchId, name: "Old Town", city: null, isMain: true },
-  },
-  {
-    type: "BranchOpened",
-    data: { clinicId, branchId: otherBranchId, name: "Lakeside", city: "Zug", isMain: false },
-  },
+  { type: "BranchOpened", data: { clinicId, branchId: mainBranchId, name: "Old Town", city: null, isMain: true } },
+  { type: "BranchOpened", data: { clinicId, branchId: otherBranchId, name: "Lakeside", city: "Zug", isMain: false } },
 ];
 
 /** State of a registered clinic with two branches. */

@@ -1,18 +1,8 @@
 import { expect } from "chai";
-import {
-  decideAddResource,
-  decideRemoveRule,
-  decideRetireResource,
-  decideSetRule,
-  resourceAggregate,
-} from "../../../../shared/domain/clinic/resource.ts";
-import {
-  decideOfferService,
-  decideReinstateService,
-  decideRepriceService,
-  decideWithdrawService,
-  serviceAggregate,
-} from "../../../../shared/domain/clinic/service.ts";
+import * as resources from "../../../../shared/domain/clinic/resource.ts";
+import { resourceAggregate } from "../../../../shared/domain/clinic/resource.ts";
+import * as services from "../../../../shared/domain/clinic/service.ts";
+import { serviceAggregate } from "../../../../shared/domain/clinic/service.ts";
 import { type ResourceEvent, resourceStreams, type ServiceEvent } from "../../../../shared/domain/events/clinic.ts";
 import { given } from "../../../support/given.ts";
 import { clinic } from "./a-clinic.ts";
@@ -27,28 +17,28 @@ describe("a service", () => {
   const reinstated: ServiceEvent = { type: "ServiceReinstated", data: { serviceId: someId } };
 
   it("a service can be offered only once, with a price in the clinic's currency", () => {
-    given(serviceAggregate).when(decideOfferService(offerInput, clinic)).thenEvents(offered);
-    given(serviceAggregate, offered, repriced).when(decideOfferService(offerInput, clinic)).thenEvents();
-    given(serviceAggregate, offered)
-      .when(decideOfferService({ ...offerInput, name: "Other" }, clinic))
-      .thenRefused("service_exists");
+    given(serviceAggregate).when(services.offerService(offerInput, clinic), [offered]);
+    given(serviceAggregate, offered, repriced).when(services.offerService(offerInput, clinic), []);
+    given(serviceAggregate, offered).when(
+      services.offerService({ ...offerInput, name: "Other" }, clinic),
+      "service_exists",
+    );
   });
   it("repricing a service records an event only if the price differs", () => {
-    const reprice = decideRepriceService({ ...target, price: 65 });
-    given(serviceAggregate, offered).when(reprice).thenEvents(repriced);
-    given(serviceAggregate, offered, repriced).when(reprice).thenEvents();
+    const reprice = services.repriceService({ ...target, price: 65 });
+    given(serviceAggregate, offered).when(reprice, [repriced]);
+    given(serviceAggregate, offered, repriced).when(reprice, []);
   });
   it("withdrawing a withdrawn service or reinstating an active service changes nothing", () => {
-    given(serviceAggregate, offered).when(decideWithdrawService(target)).thenEvents(withdrawn);
-    given(serviceAggregate, offered, withdrawn).when(decideWithdrawService(target)).thenEvents();
-    given(serviceAggregate, offered, withdrawn).when(decideReinstateService(target)).thenEvents(reinstated);
-    given(serviceAggregate, offered).when(decideReinstateService(target)).thenEvents();
+    given(serviceAggregate, offered).when(services.withdrawService(target), [withdrawn]);
+    given(serviceAggregate, offered, withdrawn).when(services.withdrawService(target), []);
+    given(serviceAggregate, offered, withdrawn).when(services.reinstateService(target), [reinstated]);
+    given(serviceAggregate, offered).when(services.reinstateService(target), []);
   });
   it("a service of another clinic is reported as missing", () => {
     const foreignTarget = { ...target, clinicId: otherClinicId };
-    for (const decide of [decideWithdrawService, decideReinstateService]) {
-      given(serviceAggregate, offered).when(decide(foreignTarget)).thenRefused("service_not_found");
-    }
+    for (const decide of [services.withdrawService, services.reinstateService])
+      given(serviceAggregate, offered).when(decide(foreignTarget), "service_not_found");
   });
 });
 
@@ -67,27 +57,31 @@ describe("a resource", () => {
   const retired: ResourceEvent = { type: "ResourceRetired", data: { resourceId: someId } };
 
   it("a resource can be added only once, and the default time zone of a resource is the clinic's time zone", () => {
-    given(resourceAggregate).when(decideAddResource(resourceInput, clinic)).thenEvents(added);
-    given(resourceAggregate, added, retired).when(decideAddResource(resourceInput, clinic)).thenEvents();
+    given(resourceAggregate).when(resources.addResource(resourceInput, clinic), [added]);
+    given(resourceAggregate, added, retired).when(resources.addResource(resourceInput, clinic), []);
     const metadata = { floor: 3 };
-    given(resourceAggregate, added)
-      .when(decideAddResource({ ...resourceInput, metadata }, clinic))
-      .thenRefused("resource_exists");
+    given(resourceAggregate, added).when(
+      resources.addResource({ ...resourceInput, metadata }, clinic),
+      "resource_exists",
+    );
   });
   it("a resource needs a branch of the clinic and a valid time zone", () => {
-    given(resourceAggregate)
-      .when(decideAddResource({ ...resourceInput, branchId: otherId }, clinic))
-      .thenRefused("branch_not_found");
-    given(resourceAggregate)
-      .when(decideAddResource({ ...resourceInput, timezone: "Mars/Olympus" }, clinic))
-      .thenRefused("invalid_timezone");
+    given(resourceAggregate).when(
+      resources.addResource({ ...resourceInput, branchId: otherId }, clinic),
+      "branch_not_found",
+    );
+    given(resourceAggregate).when(
+      resources.addResource({ ...resourceInput, timezone: "Mars/Olympus" }, clinic),
+      "invalid_timezone",
+    );
   });
   it("retiring a retired resource changes nothing", () => {
-    given(resourceAggregate, added).when(decideRetireResource(target)).thenEvents(retired);
-    given(resourceAggregate, added, retired).when(decideRetireResource(target)).thenEvents();
-    given(resourceAggregate, added)
-      .when(decideRetireResource({ ...target, clinicId: otherClinicId }))
-      .thenRefused("resource_not_found");
+    given(resourceAggregate, added).when(resources.retireResource(target), [retired]);
+    given(resourceAggregate, added, retired).when(resources.retireResource(target), []);
+    given(resourceAggregate, added).when(
+      resources.retireResource({ ...target, clinicId: otherClinicId }),
+      "resource_not_found",
+    );
   });
 
   const rule = {
@@ -101,31 +95,24 @@ describe("a resource", () => {
     recurrence: null,
   };
   const ruleSet: ResourceEvent = { type: "AvailabilityRuleSet", data: { resourceId: someId, ...rule } };
-  const ruleRemoved: ResourceEvent = {
-    type: "AvailabilityRuleRemoved",
-    data: { resourceId: someId, ruleId: otherId },
-  };
+  const ruleRemoved: ResourceEvent = { type: "AvailabilityRuleRemoved", data: { resourceId: someId, ruleId: otherId } };
 
   it("an availability rule is set, replaced and removed", () => {
-    given(resourceAggregate, added)
-      .when(decideSetRule({ ...target, rule }))
-      .thenEvents(ruleSet);
-    given(resourceAggregate, added, ruleSet)
-      .when(decideSetRule({ ...target, rule }))
-      .thenEvents();
+    given(resourceAggregate, added).when(resources.setRule({ ...target, ...rule }), [ruleSet]);
+    given(resourceAggregate, added, ruleSet).when(resources.setRule({ ...target, ...rule }), []);
     const otherRule = { ...rule, weekday: 2 };
-    given(resourceAggregate, added, ruleSet)
-      .when(decideSetRule({ ...target, rule: otherRule }))
-      .thenEvents({ type: "AvailabilityRuleSet", data: { resourceId: someId, ...otherRule } });
-    const removeRule = decideRemoveRule({ ...target, ruleId: otherId });
-    given(resourceAggregate, added, ruleSet).when(removeRule).thenEvents(ruleRemoved);
-    given(resourceAggregate, added, ruleSet, ruleRemoved).when(removeRule).thenEvents();
+    given(resourceAggregate, added, ruleSet).when(resources.setRule({ ...target, ...otherRule }), [
+      { type: "AvailabilityRuleSet", data: { resourceId: someId, ...otherRule } },
+    ]);
+    const removeRule = resources.removeRule({ ...target, ruleId: otherId });
+    given(resourceAggregate, added, ruleSet).when(removeRule, [ruleRemoved]);
+    given(resourceAggregate, added, ruleSet, ruleRemoved).when(removeRule, []);
   });
   it("an availability rule may end at the end of the day", () => {
     const nightRule = { ...rule, startsAt: "00:00:00", endsAt: "24:00:00" };
-    given(resourceAggregate, added)
-      .when(decideSetRule({ ...target, rule: nightRule }))
-      .thenEvents({ type: "AvailabilityRuleSet", data: { resourceId: someId, ...nightRule } });
+    given(resourceAggregate, added).when(resources.setRule({ ...target, ...nightRule }), [
+      { type: "AvailabilityRuleSet", data: { resourceId: someId, ...nightRule } },
+    ]);
     const { startsAt, endsAt } = resourceStreams.events.AvailabilityRuleSet.shape;
     for (const [schema, text, isValid] of [
       [endsAt, "24:00:00", true],
@@ -134,9 +121,8 @@ describe("a resource", () => {
       [endsAt, "24:01:00", false],
       [endsAt, "25:00:00", false],
       [startsAt, "24:00:00", false],
-    ] as const) {
+    ] as const)
       expect(schema.safeParse(text).success, text).to.equal(isValid);
-    }
   });
   const invalidRules = [
     { change: { startsAt: "22:00:00", endsAt: "06:00:00" }, code: "rule_ends_before_start" },
@@ -144,15 +130,12 @@ describe("a resource", () => {
     { change: { endsAt: "08:00:00" }, code: "rule_ends_before_start" },
     { change: { validFrom: "2027-02-01", validUntil: "2027-01-01" }, code: "rule_never_valid" },
   ];
-  for (const { change, code } of invalidRules) {
+  for (const { change, code } of invalidRules)
     it(`an invalid availability rule is refused with ${code}`, () => {
-      const setRule = decideSetRule({ ...target, rule: { ...rule, ...change } });
-      given(resourceAggregate, added).when(setRule).thenRefused(code);
+      const setRule = resources.setRule({ ...target, ...rule, ...change });
+      given(resourceAggregate, added).when(setRule, code);
     });
-  }
   it("a retired resource accepts no availability rule", () => {
-    given(resourceAggregate, added, retired)
-      .when(decideSetRule({ ...target, rule }))
-      .thenRefused("resource_retired");
+    given(resourceAggregate, added, retired).when(resources.setRule({ ...target, ...rule }), "resource_retired");
   });
 });

@@ -1,16 +1,9 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { decidePlaceHold, decideReleaseHold, holdAggregate } from "../../../../shared/domain/clinic/hold.ts";
-import {
-  decideCallTicket,
-  decideCancelTicket,
-  decideCompleteTicket,
-  decideEraseTicket,
-  decideIssueTicket,
-  decideMarkTicketNoShow,
-  type QueueTicketStatus,
-  queueTicketAggregate,
-} from "../../../../shared/domain/clinic/queue-ticket.ts";
+import * as holds from "../../../../shared/domain/clinic/hold.ts";
+import { holdAggregate } from "../../../../shared/domain/clinic/hold.ts";
+import * as tickets from "../../../../shared/domain/clinic/queue-ticket.ts";
+import { type QueueTicketStatus, queueTicketAggregate } from "../../../../shared/domain/clinic/queue-ticket.ts";
 import type { HoldEvent, QueueTicketEvent } from "../../../../shared/domain/events/appointment.ts";
 import type { Erasure } from "../../../../shared/domain/personal-data/erasure.ts";
 import { fold, given } from "../../../support/given.ts";
@@ -33,32 +26,24 @@ describe("a hold", () => {
   const released: HoldEvent = { type: "HoldReleased", data: { holdId: someId } };
 
   it("repeating a command to place a hold changes nothing, even after the hold expired", () => {
-    given(holdAggregate)
-      .when(decidePlaceHold(placement, clinic, now))
-      .thenEvents(placed);
+    given(holdAggregate).when(holds.placeHold(placement, clinic, now), [placed]);
     const nextDayMs = now + 86_400_000;
-    given(holdAggregate, placed)
-      .when(decidePlaceHold(placement, clinic, nextDayMs))
-      .thenEvents();
+    given(holdAggregate, placed).when(holds.placeHold(placement, clinic, nextDayMs), []);
   });
   const invalidHolds = [
     { change: { endsAt: placement.startsAt }, code: "hold_ends_before_start" },
     { change: { expiresAt: "2026-05-04T08:00:00.000Z" }, code: "hold_expired" },
     { change: { branchId: otherId }, code: "branch_not_found" },
+    { change: { resourceId: otherId, endsAt: "2026-07-05T08:00:00.000Z" }, code: "hold_too_long" },
   ];
-  for (const { change, code } of invalidHolds) {
+  for (const { change, code } of invalidHolds)
     it(`an invalid hold is refused with ${code}`, () => {
-      given(holdAggregate)
-        .when(decidePlaceHold({ ...placement, ...change }, clinic, now))
-        .thenRefused(code);
+      given(holdAggregate).when(holds.placeHold({ ...placement, ...change }, clinic, now), code);
     });
-  }
   it("releasing a released hold changes nothing", () => {
-    given(holdAggregate, placed).when(decideReleaseHold(target)).thenEvents(released);
-    given(holdAggregate, placed, released).when(decideReleaseHold(target)).thenEvents();
-    given(holdAggregate, placed)
-      .when(decideReleaseHold({ ...target, clinicId: otherClinicId }))
-      .thenRefused("hold_not_found");
+    given(holdAggregate, placed).when(holds.releaseHold(target), [released]);
+    given(holdAggregate, placed, released).when(holds.releaseHold(target), []);
+    given(holdAggregate, placed).when(holds.releaseHold({ ...target, clinicId: otherClinicId }), "hold_not_found");
   });
 });
 
@@ -86,11 +71,12 @@ describe("a queue ticket", () => {
   const markedNoShow: QueueTicketEvent = { type: "QueueTicketMarkedNoShow", data: { ticketId } };
 
   it("a queue ticket can be issued only once, and only at a branch of the clinic", () => {
-    given(queueTicketAggregate).when(decideIssueTicket(issueInput, clinic)).thenEvents(issued);
-    given(queueTicketAggregate, issued, called).when(decideIssueTicket(issueInput, clinic)).thenEvents();
-    given(queueTicketAggregate)
-      .when(decideIssueTicket({ ...issueInput, branchId: otherId }, clinic))
-      .thenRefused("branch_not_found");
+    given(queueTicketAggregate).when(tickets.issueTicket(issueInput, clinic), [issued]);
+    given(queueTicketAggregate, issued, called).when(tickets.issueTicket(issueInput, clinic), []);
+    given(queueTicketAggregate).when(
+      tickets.issueTicket({ ...issueInput, branchId: otherId }, clinic),
+      "branch_not_found",
+    );
   });
 
   const histories: Record<QueueTicketStatus, QueueTicketEvent[]> = {
@@ -101,10 +87,10 @@ describe("a queue ticket", () => {
     no_show: [issued, called, markedNoShow],
   };
   const transitions = [
-    { decide: decideCallTicket, event: called, to: "called", from: ["waiting"] },
-    { decide: decideCompleteTicket, event: completed, to: "completed", from: ["called"] },
-    { decide: decideCancelTicket, event: cancelled, to: "cancelled", from: ["waiting", "called"] },
-    { decide: decideMarkTicketNoShow, event: markedNoShow, to: "no_show", from: ["waiting", "called"] },
+    { decide: tickets.callTicket, event: called, to: "called", from: ["waiting"] },
+    { decide: tickets.completeTicket, event: completed, to: "completed", from: ["called"] },
+    { decide: tickets.cancelTicket, event: cancelled, to: "cancelled", from: ["waiting", "called"] },
+    { decide: tickets.markTicketNoShow, event: markedNoShow, to: "no_show", from: ["waiting", "called"] },
   ];
   for (const { decide, event, to: toStatus, from: fromStatuses } of transitions) {
     for (const [status, history] of Object.entries(histories)) {
@@ -114,27 +100,26 @@ describe("a queue ticket", () => {
           ? "changes nothing"
           : "is refused";
       it(`changing a queue ticket from the status ${status} to ${toStatus} ${outcome}`, () => {
-        const decision = given(queueTicketAggregate, ...history).when(decide(target));
-        if (outcome === "succeeds") decision.thenEvents(event);
-        else if (outcome === "changes nothing") decision.thenEvents();
-        else decision.thenRefused("illegal_ticket_move");
+        const outcomes = { succeeds: [event], "changes nothing": [], "is refused": "illegal_ticket_move" };
+        given(queueTicketAggregate, ...history).when(decide(target), outcomes[outcome]);
       });
     }
   }
   it("a queue ticket of another clinic is reported as missing", () => {
-    given(queueTicketAggregate, issued)
-      .when(decideCallTicket({ ...target, clinicId: otherClinicId }))
-      .thenRefused("queue_ticket_not_found");
+    given(queueTicketAggregate, issued).when(
+      tickets.callTicket({ ...target, clinicId: otherClinicId }),
+      "queue_ticket_not_found",
+    );
   });
 
   it("only a ticket without a customer can be erased by itself", () => {
     const erasure: Erasure = { categories: ["notes"], cause: "retention", reason: "Kept for 12 months" };
     const erased: QueueTicketEvent = { type: "QueueTicketDataErased", data: { ticketId, ...erasure } };
-    const erase = decideEraseTicket({ ...target, ...erasure });
-    given(queueTicketAggregate, issued).when(erase).thenEvents(erased);
-    given(queueTicketAggregate, issued, erased).when(erase).thenEvents();
+    const erase = tickets.eraseTicket({ ...target, ...erasure });
+    given(queueTicketAggregate, issued).when(erase, [erased]);
+    given(queueTicketAggregate, issued, erased).when(erase, []);
     const issuedForCustomer: QueueTicketEvent = { ...issued, data: { ...issueInput, customerId: otherId } };
-    given(queueTicketAggregate, issuedForCustomer).when(erase).thenRefused("ticket_has_customer");
+    given(queueTicketAggregate, issuedForCustomer).when(erase, "ticket_has_customer");
     const issuedWithNotes: QueueTicketEvent = { ...issued, data: { ...issueInput, notes: "Bites" } };
     expect(given(queueTicketAggregate, issuedWithNotes, erased, called).state).to.deep.include({
       status: "called",
@@ -151,7 +136,7 @@ describe("a queue ticket", () => {
       cancelled: [],
       no_show: [],
     };
-    const commands = [decideIssueTicket(issueInput, clinic), ...transitions.map(({ decide }) => decide(target))];
+    const commands = [tickets.issueTicket(issueInput, clinic), ...transitions.map(({ decide }) => decide(target))];
     fc.assert(
       fc.property(fc.array(fc.constantFrom(...commands), { maxLength: 20 }), (deciders) => {
         let history: QueueTicketEvent[] = [];

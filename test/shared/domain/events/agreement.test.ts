@@ -71,6 +71,7 @@ describe("stream, data and metadata of an event", () => {
     expect(Object.fromEntries(exceptions.map(([name, members]) => [name, [...members]]))).to.deep.equal({
       // A test of an endpoint has a stream of its own.
       webhookEndpoint: ["endpointId", "testId"],
+      resourceDay: ["resourceId", "day"],
       // There is one such stream.
       auditTree: [],
       quarantine: [],

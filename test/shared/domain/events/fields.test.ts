@@ -43,11 +43,10 @@ describe("the fields of events", () => {
     ["2026-01-00T00:00:00.000Z", undefined],
     ["2026-03-01T09:00:00.000Z\n", undefined],
     ["2026-03-01T09:00:00", undefined],
-  ] as const) {
+  ] as const)
     it(`the instant schema ${expectedInstant ? `converts ${text} to ${expectedInstant}` : `refuses ${JSON.stringify(text)}`}`, () => {
       expect(parse(instant, text)).to.equal(expectedInstant);
     });
-  }
 
   for (const [text, isValid] of [
     ["0001-01-01", true],
@@ -56,23 +55,21 @@ describe("the fields of events", () => {
     ["2027-02-29", false],
     ["2026-3-1", false],
     ["02026-03-01", false],
-  ] as const) {
+  ] as const)
     it(`the calendar date schema ${isValid ? "accepts" : "refuses"} ${text}`, () => {
       expect(parse(calendarDate, text)).to.equal(isValid ? text : undefined);
     });
-  }
 
   for (const [name, schema] of [
     ["a word", boundedText(60)],
     ["a label", label],
     ["notes", notes],
-  ] as const) {
+  ] as const)
     it(`the schema of ${name} accepts any text except NUL and lone surrogates`, () => {
       for (const text of ["a", "Grüße 🐕", "a\u2028b", "'; DROP TABLE"]) expect(parse(schema, text)).to.equal(text);
       for (const text of ["a\0", LONE_SURROGATE, `a${LONE_SURROGATE}b`])
         expect(parse(schema, text)).to.equal(undefined);
     });
-  }
 
   for (const [text, isValid] of [
     ...["anna&max@example.com", "a/b@example.com", "x=y@example.com", "o'hara+x@sub.example.co"].map((t) => [t, true]),
@@ -84,11 +81,10 @@ describe("the fields of events", () => {
     ...["a@b-.com", "a@b..com", "a@10.0.0.1", "ä@example.com", "a@example.com\n", `${"a".repeat(250)}@b.co`].map(
       (t) => [t, false],
     ),
-  ] as [string, boolean][]) {
+  ] as [string, boolean][])
     it(`the e-mail schema ${isValid ? "accepts" : "refuses"} ${JSON.stringify(text)}`, () => {
       expect(parse(email, text)).to.equal(isValid ? text : undefined);
     });
-  }
 
   it("a label has the Unicode normal form C", () => {
     expect(parse(label, " Zoe\u0308 ")).to.equal("Zo\u00eb");

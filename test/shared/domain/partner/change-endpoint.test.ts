@@ -1,12 +1,9 @@
 import { expect } from "chai";
 import type { WebhookEndpointEvent } from "../../../../shared/domain/events/partner.ts";
-import { decideChangeEndpoint, MAX_HEADERS } from "../../../../shared/domain/partner/change-endpoint.ts";
-import {
-  decideDisableEndpoint,
-  decideEnableEndpoint,
-  decideEnableOwnEndpoint,
-  endpointAggregate,
-} from "../../../../shared/domain/partner/webhook-endpoint.ts";
+import * as endpointChanges from "../../../../shared/domain/partner/change-endpoint.ts";
+import { MAX_HEADERS } from "../../../../shared/domain/partner/change-endpoint.ts";
+import * as endpoints from "../../../../shared/domain/partner/webhook-endpoint.ts";
+import { endpointAggregate } from "../../../../shared/domain/partner/webhook-endpoint.ts";
 import { given } from "../../../support/given.ts";
 
 const endpointId = "e0000000-0000-4000-8000-000000000001";
@@ -55,109 +52,103 @@ describe("changes of a webhook endpoint", () => {
       headers: [header("X-Key", "sealed")],
       rateLimitPerSecond: 5,
     });
-    givenEndpoint().when(decideChangeEndpoint(changes, branchIds)).thenEvents(event);
-    givenEndpoint(event).when(decideChangeEndpoint(changes, branchIds)).thenEvents();
-    givenEndpoint(event)
-      .when(decideChangeEndpoint({ ...changes, rateLimitPerSecond: null }, branchIds))
-      .thenEvents(changed({ rateLimitPerSecond: null }));
+    givenEndpoint().when(endpointChanges.changeEndpoint(changes, branchIds), [event]);
+    givenEndpoint(event).when(endpointChanges.changeEndpoint(changes, branchIds), []);
+    givenEndpoint(event).when(endpointChanges.changeEndpoint({ ...changes, rateLimitPerSecond: null }, branchIds), [
+      changed({ rateLimitPerSecond: null }),
+    ]);
     expect(givenEndpoint(event).state).to.deep.include({ status: "active", rateLimitPerSecond: 5 });
   });
 
   it("a change without settings changes nothing", () => {
-    givenEndpoint().when(decideChangeEndpoint({}, [])).thenEvents();
-    givenEndpoint()
-      .when(decideChangeEndpoint({ branchIds: null, headers: {}, rateLimitPerSecond: null }, []))
-      .thenEvents();
+    givenEndpoint().when(endpointChanges.changeEndpoint({}, []), []);
+    givenEndpoint().when(
+      endpointChanges.changeEndpoint({ branchIds: null, headers: {}, rateLimitPerSecond: null }, []),
+      [],
+    );
   });
 
   it("an endpoint receives at least one event type, of the clinic or about endpoints", () => {
     const operational = { events: [], operationalEvents: ["secret.expiring" as const, "endpoint.failing" as const] };
     const event = changed({ events: [], operationalEvents: ["endpoint.failing", "secret.expiring"] });
-    givenEndpoint().when(decideChangeEndpoint(operational, [])).thenEvents(event);
-    givenEndpoint()
-      .when(decideChangeEndpoint({ events: [] }, []))
-      .thenRefused("validation_failed");
-    givenEndpoint(event)
-      .when(decideChangeEndpoint({ operationalEvents: [] }, []))
-      .thenRefused("validation_failed");
-    givenEndpoint(event)
-      .when(decideChangeEndpoint({ operationalEvents: [], events: ["appointment.updated"] }, []))
-      .thenEvents(changed({ events: ["appointment.updated"], operationalEvents: [] }));
+    givenEndpoint().when(endpointChanges.changeEndpoint(operational, []), [event]);
+    givenEndpoint().when(endpointChanges.changeEndpoint({ events: [] }, []), "validation_failed");
+    givenEndpoint(event).when(endpointChanges.changeEndpoint({ operationalEvents: [] }, []), "validation_failed");
+    givenEndpoint(event).when(
+      endpointChanges.changeEndpoint({ operationalEvents: [], events: ["appointment.updated"] }, []),
+      [changed({ events: ["appointment.updated"], operationalEvents: [] })],
+    );
   });
 
   it("an endpoint can be limited only to permitted branches", () => {
-    givenEndpoint()
-      .when(decideChangeEndpoint({ branchIds: [north, south] }, [north]))
-      .thenRefused("validation_failed");
-    givenEndpoint(changed({ branchIds: [north] }))
-      .when(decideChangeEndpoint({ branchIds: null }, [south]))
-      .thenEvents(changed({ branchIds: null }));
+    givenEndpoint().when(endpointChanges.changeEndpoint({ branchIds: [north, south] }, [north]), "validation_failed");
+    givenEndpoint(changed({ branchIds: [north] })).when(endpointChanges.changeEndpoint({ branchIds: null }, [south]), [
+      changed({ branchIds: null }),
+    ]);
   });
 
   it("headers are added, replaced and removed by name, regardless of case", () => {
     const history = changed({ headers: [header("X-One"), header("X-Two")] });
-    givenEndpoint(history)
-      .when(decideChangeEndpoint({ headers: { "x-one": null, "x-two": "new", "X-Three": "sealed" } }, []))
-      .thenEvents(changed({ headers: [header("x-two", "new"), header("X-Three", "sealed")] }));
-    givenEndpoint(history)
-      .when(decideChangeEndpoint({ headers: null }, []))
-      .thenEvents(changed({ headers: [] }));
+    givenEndpoint(history).when(
+      endpointChanges.changeEndpoint({ headers: { "x-one": null, "x-two": "new", "X-Three": "sealed" } }, []),
+      [changed({ headers: [header("x-two", "new"), header("X-Three", "sealed")] })],
+    );
+    givenEndpoint(history).when(endpointChanges.changeEndpoint({ headers: null }, []), [changed({ headers: [] })]);
   });
 
   it("the number of headers is limited after a change, not in the change", () => {
     const names = Array.from({ length: MAX_HEADERS }, (_, n) => `X-${n}`);
     const history = changed({ headers: names.map((name) => header(name)) });
-    givenEndpoint(history)
-      .when(decideChangeEndpoint({ headers: { "X-New": "sealed" } }, []))
-      .thenRefused("validation_failed");
-    givenEndpoint(history)
-      .when(decideChangeEndpoint({ headers: { "X-New": "sealed", "X-0": null } }, []))
-      .thenEvents(changed({ headers: [...names.slice(1).map((name) => header(name)), header("X-New", "sealed")] }));
+    givenEndpoint(history).when(
+      endpointChanges.changeEndpoint({ headers: { "X-New": "sealed" } }, []),
+      "validation_failed",
+    );
+    givenEndpoint(history).when(endpointChanges.changeEndpoint({ headers: { "X-New": "sealed", "X-0": null } }, []), [
+      changed({ headers: [...names.slice(1).map((name) => header(name)), header("X-New", "sealed")] }),
+    ]);
   });
 
   it("an endpoint keeps its headers within an origin, and loses them with a change of the origin", () => {
     const history = changed({ headers: [header("X-Key")] });
     const sameOrigin = "https://hooks.example.com/other";
     const otherOrigin = "https://hooks.example.org/";
-    givenEndpoint(history)
-      .when(decideChangeEndpoint({ url: sameOrigin }, []))
-      .thenEvents(changed({ url: sameOrigin }));
-    givenEndpoint(history)
-      .when(decideChangeEndpoint({ url: otherOrigin }, []))
-      .thenEvents(changed({ url: otherOrigin, headers: [] }));
-    givenEndpoint(history)
-      .when(decideChangeEndpoint({ url: otherOrigin, headers: { "X-Other": "sealed" } }, []))
-      .thenEvents(changed({ url: otherOrigin, headers: [header("X-Other", "sealed")] }));
+    givenEndpoint(history).when(endpointChanges.changeEndpoint({ url: sameOrigin }, []), [
+      changed({ url: sameOrigin }),
+    ]);
+    givenEndpoint(history).when(endpointChanges.changeEndpoint({ url: otherOrigin }, []), [
+      changed({ url: otherOrigin, headers: [] }),
+    ]);
+    givenEndpoint(history).when(
+      endpointChanges.changeEndpoint({ url: otherOrigin, headers: { "X-Other": "sealed" } }, []),
+      [changed({ url: otherOrigin, headers: [header("X-Other", "sealed")] })],
+    );
   });
 
   it("a disabled endpoint can be changed, and a revoked or unknown endpoint cannot", () => {
-    const decide = decideChangeEndpoint({ rateLimitPerSecond: 1 }, []);
-    givenEndpoint(disabled("operator"))
-      .when(decide)
-      .thenEvents(changed({ rateLimitPerSecond: 1 }));
-    givenEndpoint(revoked).when(decide).thenRefused("webhook_endpoint_revoked");
-    given(endpointAggregate).when(decide).thenRefused("webhook_endpoint_not_found");
+    const decide = endpointChanges.changeEndpoint({ rateLimitPerSecond: 1 }, []);
+    givenEndpoint(disabled("operator")).when(decide, [changed({ rateLimitPerSecond: 1 })]);
+    givenEndpoint(revoked).when(decide, "webhook_endpoint_revoked");
+    given(endpointAggregate).when(decide, "webhook_endpoint_not_found");
   });
 });
 
 describe("a partner's disabling and enabling of a webhook endpoint", () => {
   it("a partner can disable an endpoint and enable it again", () => {
-    givenEndpoint().when(decideDisableEndpoint("partner")).thenEvents(disabled("partner"));
-    givenEndpoint(disabled("gone")).when(decideDisableEndpoint("partner")).thenEvents();
-    for (const reason of ["partner", "gone", "no_success"] as const) {
-      givenEndpoint(disabled(reason)).when(decideEnableOwnEndpoint()).thenEvents(enabled);
-    }
-    givenEndpoint().when(decideEnableOwnEndpoint()).thenEvents();
-    givenEndpoint(revoked).when(decideEnableOwnEndpoint()).thenRefused("webhook_endpoint_revoked");
+    givenEndpoint().when(endpoints.disableEndpoint("partner"), [disabled("partner")]);
+    givenEndpoint(disabled("gone")).when(endpoints.disableEndpoint("partner"), []);
+    for (const reason of ["partner", "gone", "no_success"] as const)
+      givenEndpoint(disabled(reason)).when(endpoints.enableOwnEndpoint, [enabled]);
+    givenEndpoint().when(endpoints.enableOwnEndpoint, []);
+    givenEndpoint(revoked).when(endpoints.enableOwnEndpoint, "webhook_endpoint_revoked");
   });
 
   it("a partner cannot enable an endpoint that the operator disabled, even if it was disabled before", () => {
-    givenEndpoint(disabled("partner")).when(decideDisableEndpoint("operator")).thenEvents(disabled("operator"));
+    givenEndpoint(disabled("partner")).when(endpoints.disableEndpoint("operator"), [disabled("operator")]);
     const takenOver = givenEndpoint(disabled("partner"), disabled("operator"));
     expect(takenOver.state).to.include({ status: "disabled", disabledReason: "operator" });
-    takenOver.when(decideEnableOwnEndpoint()).thenRefused("webhook_endpoint_disabled_by_operator");
-    takenOver.when(decideDisableEndpoint("operator")).thenEvents();
-    takenOver.when(decideEnableEndpoint()).thenEvents(enabled);
-    givenEndpoint(disabled("operator"), enabled).when(decideEnableOwnEndpoint()).thenEvents();
+    takenOver.when(endpoints.enableOwnEndpoint, "webhook_endpoint_disabled_by_operator");
+    takenOver.when(endpoints.disableEndpoint("operator"), []);
+    takenOver.when(endpoints.enableEndpoint, [enabled]);
+    givenEndpoint(disabled("operator"), enabled).when(endpoints.enableOwnEndpoint, []);
   });
 });

@@ -1,11 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { foldAppointment, type TimedAppointmentEvent } from "../../../../shared/domain/appointment/appointment.ts";
+import { appointmentAggregate } from "../../../../shared/domain/appointment/appointment.ts";
+import type { AppointmentEvent } from "../../../../shared/domain/events/appointment.ts";
 import type { CatalogEvent } from "../../../../shared/domain/events/catalog.ts";
 import { deriveSandboxClinicId } from "../../../../shared/domain/events/ids.ts";
 import type { FixtureEvent } from "../../../../shared/domain/events/sandbox.ts";
 import { requireValidEvent } from "../../../../shared/domain/events/stored-event.ts";
 import { createFixture } from "../../../../shared/domain/partner/sandbox-fixture.ts";
+import { fold } from "../../../support/given.ts";
 
 const day = "2026-03-10";
 
@@ -19,9 +21,7 @@ describe("sandbox fixture", () => {
       const appointmentEvents = events.filter(
         (event) => "appointmentId" in event.data && event.data.appointmentId === id,
       );
-      return foldAppointment(
-        appointmentEvents.map((event) => ({ ...event, metadata: { occurredAt: event.at } }) as TimedAppointmentEvent),
-      );
+      return fold(appointmentAggregate, appointmentEvents as AppointmentEvent[]);
     });
   };
 
@@ -57,11 +57,7 @@ describe("sandbox fixture", () => {
   });
 
   it("a sandbox reset refuses fixture data with an event type that is not permitted", () => {
-    const event = {
-      type: "ClinicClosed",
-      data: { clinicId: randomUUID(), reason: "x" },
-      at: `${day}T00:00:00.000Z`,
-    };
+    const event = { type: "ClinicClosed", data: { clinicId: randomUUID(), reason: "x" }, at: `${day}T00:00:00.000Z` };
     expect(() => requireValid({ ...resetFields, events: [event] })).to.throw(
       "ClinicClosed is not allowed in fixture data",
     );

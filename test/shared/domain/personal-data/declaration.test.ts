@@ -11,7 +11,7 @@ import { categories } from "../../../../shared/domain/events/catalog.ts";
 import type { Category } from "../../../../shared/domain/events/category.ts";
 import {
   calendarDate,
-  endTimeOfDay,
+  formats,
   freeForm,
   instant,
   label,
@@ -21,12 +21,10 @@ import {
 import { findDeclaration, notPersonal, personal } from "../../../../shared/domain/personal-data/declaration.ts";
 import { findPersonalFields } from "../../../../shared/domain/personal-data/personal-fields.ts";
 
-/** Schemas of strings that cannot hold free text, although they are no simple patterns. */
-const closedSchemas = new Set<unknown>([uuid, instant, calendarDate, timeOfDay, endTimeOfDay]);
-
 /** Returns the paths of fields that can hold free text but are not declared. */
 function findUndeclaredFields(schema: z.core.$ZodType, path: string): string[] {
-  if (closedSchemas.has(schema) || findDeclaration(schema as z.ZodType)) return [];
+  // A schema with a format cannot hold free text.
+  if (formats.get(schema as z.ZodType) || findDeclaration(schema as z.ZodType)) return [];
   const definition = (schema as z.ZodType).def as unknown as {
     type: string;
     format?: string;

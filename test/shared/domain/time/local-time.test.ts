@@ -39,11 +39,10 @@ describe("local time", () => {
     // The offset has seconds.
     ["Europe/Zurich", "0999-06-01", "0999-05-31T23:25:52.000Z", "0999-06-01T23:25:52.000Z"],
   ];
-  for (const [timeZone, date, from, to] of days) {
+  for (const [timeZone, date, from, to] of days)
     it(`the day ${date} in ${timeZone} starts at ${from} and ends at ${to}`, () => {
       expect(getDay(timeZone, date)).to.deep.equal({ from, to });
     });
-  }
 
   it("the first day has no start, and the last day has no end, if no instant is outside", () => {
     expect(getDay("Europe/Zurich", "0001-01-01").from).to.equal(undefined);
@@ -57,8 +56,7 @@ describe("local time", () => {
     expect(toInstant(fromLocalTime("Europe/Zurich", "2026-03-29", "02:30"))).to.equal("2026-03-29T01:00:00.000Z");
   });
 
-  it("days and times agree with the clocks around every change of every time zone", function () {
-    this.timeout(120_000);
+  it("days and times agree with the clocks around every change of every time zone", () => {
     const changes = new Map<string, { timeZone: string; changeMs: number }>();
     for (const timeZone of timeZones) {
       for (const changeMs of YEARS.flatMap((year) => findChanges(timeZone, year))) {
@@ -116,9 +114,8 @@ function checkClocks(timeZone: string, changeMs: number): void {
   for (const [clock, expectedInstants] of instantsByClock) {
     const [date = "", time = ""] = clock.split(" ");
     const label = `${clock} in ${timeZone}`;
-    if (time.endsWith(":00")) {
+    if (time.endsWith(":00"))
       expect(findLocalTime(timeZone, date, time.slice(0, 5)), label).to.deep.equal(expectedInstants);
-    }
     const { from = "", to = "" } = getDay(timeZone, date);
     expect(readClock(timeZone, Date.parse(from) - 1).slice(0, 10) < date, `${label} is after ${from}`).to.equal(true);
     for (const epochMs of expectedInstants) {

@@ -25,10 +25,9 @@ describe("the description of a validation issue", () => {
     [z.string().regex(/^a$/, "must be an a"), "b", "must be an a"],
     [z.record(z.string().regex(/^a$/, "must be an a"), z.string()), { b: "" }, "must be an a"],
     [z.string().refine(() => false, "must not be"), "b", "must not be"],
-  ] as const) {
+  ] as const)
     it(`the issue of the invalid value ${JSON.stringify(value)} is described as "${description}"`, () => {
       const { error } = schema.safeParse(value);
       expect(error?.issues.map(describeIssue)).to.deep.equal([description]);
     });
-  }
 });

@@ -23,11 +23,10 @@ describe("the position of an error in JSON", () => {
     ['{"a"}', 4],
     ["{1: 2}", 1],
     ["\uFEFF{}", 0],
-  ] as const) {
+  ] as const)
     it(`the error of the text ${JSON.stringify(text)} is at index ${index}`, () => {
       expect(findJsonError(text)).to.equal(index);
     });
-  }
 
   const parses = (text: string) => {
     try {

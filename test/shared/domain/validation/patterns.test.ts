@@ -1,7 +1,6 @@
 import { expect } from "chai";
 import { z } from "zod";
-import { manifestSchema } from "../../../../command/audit/export/manifest.ts";
-import { domainCommands } from "../../../../command/cli/commands/domain-commands.ts";
+import { staffCommands } from "../../../../command/operations/commands.ts";
 import { categories } from "../../../../shared/domain/events/catalog.ts";
 import { parseStoredEvent } from "../../../../shared/domain/events/stored-event.ts";
 import { describeIssue } from "../../../../shared/domain/validation/describe-issue.ts";
@@ -24,10 +23,9 @@ function* listSchemas(schema: Schema, path: string): Generator<[string, Schema]>
     if (name === "checks" || name === "error") continue;
     const children = typeof member === "object" && member !== null ? member : {};
     const entries = "_zod" in children ? [[name, children]] : Object.entries(children);
-    for (const [key, child] of entries) {
+    for (const [key, child] of entries)
       if (typeof child === "object" && child !== null && "_zod" in child)
         yield* listSchemas(child as Schema, `${path}.${key}`);
-    }
   }
 }
 
@@ -35,14 +33,11 @@ const rootSchemas: [string, Schema][] = [
   ...categories.flatMap(({ name, events }) =>
     Object.entries(events).map(([type, schema]): [string, Schema] => [`${name}.${type}`, schema]),
   ),
-  ...domainCommands.flatMap(({ name, options }) =>
-    Object.entries(options).map(([key, { schema }]): [string, Schema] => [`${name} ${key}`, schema]),
-  ),
+  ...staffCommands.map(({ name, input }): [string, Schema] => [name, input]),
   ...Object.entries<unknown>(requestBodies).filter(
     (entry): entry is [string, z.ZodType] => entry[1] instanceof z.ZodType,
   ),
   ...Object.entries(settings),
-  ["manifest", manifestSchema],
 ];
 
 interface Definition {
@@ -98,10 +93,9 @@ describe("validation messages", () => {
       }
     }
     expect(texts.length).to.be.greaterThan(40);
-    for (const command of domainCommands) {
-      const optionValues = Object.fromEntries(Object.keys(command.options).map((name) => [name, "~"]));
-      const checkedOptions = command.check(optionValues, false);
-      if ("problems" in checkedOptions) texts.push(...checkedOptions.problems.map(({ message }) => message));
+    for (const { input } of staffCommands) {
+      const { error } = input.safeParse(Object.fromEntries(Object.keys(input.shape).map((name) => [name, "~"])));
+      texts.push(...(error?.issues.map(describeIssue) ?? []));
     }
     for (const name of Object.keys(settings) as (keyof Settings)[]) {
       try {

@@ -1,0 +1,308 @@
+import { z } from "zod";
+import type { Auditor } from "../../../shared/domain/audit/auditor.ts";
+import type { AnimalConsent } from "../../../shared/domain/clinic/animal-consent.ts";
+import type { Clinic } from "../../../shared/domain/clinic/clinic.ts";
+import type { Membership } from "../../../shared/domain/clinic/membership.ts";
+import { instant, uuid } from "../../../shared/domain/events/fields.ts";
+import type { Installation } from "../../../shared/domain/partner/installation.ts";
+import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { accessesQuery, type ClinicAccess } from "../access/list-accesses.ts";
+import { readIndexedEvents } from "../index/read-rows.ts";
+import { readFirstEvent, readStreamEvents } from "../log/read-stream.ts";
+import { type AuditQuery, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
+import { EMPTY_RANGE_ISSUE, isRangeNotEmpty } from "../queries/query-fields.ts";
+import { revealLogEvent } from "../state/replay.ts";
+import {
+  collectNames,
+  type HistoryEvent,
+  type InstalledApplication,
+  type Names,
+  readApplications,
+  readClinicHistory,
+  StreamStates,
+} from "./clinic-history.ts";
+
+const kinds = ["clinic", "customer", "animal"] as const;
+
+const readersQuerySchema = z
+  .strictObject({
+    clinic: uuid.optional(),
+    customer: uuid.optional(),
+    animal: uuid.optional(),
+    /** Inclusive. */
+    from: instant.optional(),
+    /** Exclusive. */
+    to: instant.optional(),
+  })
+  .refine((query) => kinds.filter((kind) => query[kind] !== undefined).length === 1, {
+    message: `must have exactly one of ${kinds.join(", ")}`,
+  })
+  .refine(isRangeNotEmpty, EMPTY_RANGE_ISSUE);
+type ReadersQuery = z.output<typeof readersQuerySchema>;
+
+/** A person or program that could read the records of a subject, during one span of time. */
+export interface Reader {
+  kind: "staff" | "application" | "auditor";
+  /** Id of the portal user, the application or the auditor. */
+  id: string;
+  name: string | null;
+  /** Text that says what granted the access. */
+  access: string[];
+  /** Time at which the log stored the first event after which the access was possible. */
+  from: Instant;
+  /** Null if the access is still possible. */
+  to: Instant | null;
+}
+
+export interface Readers {
+  readers: Reader[];
+  /** The latest recorded accesses of auditors and operators in the period, the newest first. */
+  accesses: ClinicAccess[];
+  /** False if there are earlier accesses in the period. */
+  isComplete: boolean;
+  /** Events that this release cannot read, so that the list can be wrong. */
+  problems: string[];
+  note: string;
+}
+
+const NOTE =
+  "The log does not contain operators with access to the servers, sessions in the portal, or reads in the portal and the partner API.";
+
+const MAX_ACCESSES = 500;
+
+/**
+ * Lists who could read the records of a clinic, a customer or an animal in a period, from when to when, and who did.
+ * Today's rules decide what a permission or a scope shows. Throws the errors of {@link readClinicHistory}.
+ */
+export const readersQuery: AuditQuery<typeof readersQuerySchema, Readers> = {
+  action: "readers",
+  schema: readersQuerySchema,
+  async run(query, options) {
+    const subject = await findSubject(query, options);
+    const { events } = await readClinicHistory(subject.clinicId, options);
+    const applications = await readApplications(options, events);
+    const history = [...events, ...subject.events, ...(await readAuditors(subject.clinicId, options))].sort(
+      comparePositions,
+    );
+    const timeline = new Timeline(subject, history, applications);
+    const { from = "", to = toInstant(Date.now()) } = query;
+    const readers = timeline.list().filter((reader) => reader.from < to && (reader.to === null || reader.to > from));
+    const accesses: ClinicAccess[] = [];
+    const page = await accessesQuery.run({ ...query, order: "newest", limit: MAX_ACCESSES }, options);
+    let end = await page.next();
+    for (; !end.done; end = await page.next()) accesses.push(end.value);
+    return { readers, accesses, isComplete: !end.value.next, problems: timeline.problems, note: NOTE };
+  },
+};
+
+interface ReadSubject {
+  kind: (typeof kinds)[number];
+  clinicId: string;
+  /** The customer, or the owner of the animal; undefined for a clinic. */
+  customerId?: string;
+  /** Animals to which a link grants access. */
+  animalIds: string[];
+  /** Consents and erasures of the customer and the animals. */
+  events: HistoryEvent[];
+}
+
+const SUBJECT_TYPES = [
+  ...["AnimalLinked", "AnimalLinkWithdrawn", "AnimalConsentSummarized", "CustomerRegistered", "CustomerDataErased"],
+];
+
+/** @throws {StreamNotFoundError} if the subject does not exist, or the reader may not see it */
+async function findSubject(query: ReadersQuery, options: ReadOptions): Promise<ReadSubject> {
+  const { client, index, dataKeys, isVisible, permittedClinicIds: clinicIds } = options;
+  if (query.clinic !== undefined) return { kind: "clinic", clinicId: query.clinic, animalIds: [], events: [] };
+  const kind = query.animal === undefined ? "customer" : "animal";
+  const id = query[kind] ?? "";
+  const first = await readFirstEvent(client, `${kind}-${id}`);
+  const data = first?.catalogEvent?.data;
+  if (!first || !isVisible(first.auditEvent) || !data || !("clinicId" in data) || !("customerId" in data))
+    throw new StreamNotFoundError(`${kind}-${id}`);
+  const { clinicId, customerId } = data as { clinicId: string; customerId: string };
+  const before = (await index.awaitLogEnd(client)) + 1n;
+  const keys = [id, customerId].map((key) => ({ key, isCertain: true }));
+  const animalIds = new Set(kind === "animal" ? [id] : []);
+  const events: HistoryEvent[] = [];
+  const types = [...SUBJECT_TYPES, ...(kind === "customer" ? ["AnimalRegistered"] : [])];
+  for await (const logEvent of readIndexedEvents(options, { keys, types, before, clinicIds })) {
+    const { auditEvent } = logEvent;
+    if (!isVisible(auditEvent)) continue;
+    if (auditEvent.type === "AnimalRegistered") animalIds.add(auditEvent.stream.slice("animal-".length));
+    else events.push({ auditEvent, recorded: await revealLogEvent(logEvent, dataKeys) });
+  }
+  return { kind, clinicId, customerId, animalIds: [...animalIds], events };
+}
+
+/** Reads the events of the auditors whose scope includes a clinic. */
+async function readAuditors(clinicId: string, { client, index, dataKeys }: ReadOptions): Promise<HistoryEvent[]> {
+  const events: HistoryEvent[] = [];
+  for (const stream of await index.listAuditorStreams()) {
+    for await (const logEvent of readStreamEvents(client, stream)) {
+      const { auditEvent, catalogEvent } = logEvent;
+      const isOther =
+        catalogEvent?.type === "AuditorRegistered" && catalogEvent.data.clinicIds?.includes(clinicId) === false;
+      if (isOther) break;
+      events.push({ auditEvent, recorded: await revealLogEvent(logEvent, dataKeys) });
+    }
+  }
+  return events;
+}
+
+const comparePositions = ({ auditEvent: left }: HistoryEvent, { auditEvent: right }: HistoryEvent) =>
+  Number(BigInt(left.position) - BigInt(right.position));
+
+/** Finds the spans in which readers had the same access, from the events and the times at which something expires. */
+class Timeline {
+  readonly #states = new StreamStates();
+  readonly #names: Names;
+  readonly #spans: Reader[] = [];
+  readonly #open = new Map<string, Reader>();
+  readonly #subject: ReadSubject;
+  readonly #applications: ReadonlyMap<string, InstalledApplication>;
+
+  constructor(
+    subject: ReadSubject,
+    history: readonly HistoryEvent[],
+    applications: ReadonlyMap<string, InstalledApplication>,
+  ) {
+    this.#subject = subject;
+    this.#applications = applications;
+    this.#names = collectNames(history, applications);
+    const now = toInstant(Date.now());
+    const times = new Set([
+      ...history.map(({ auditEvent }) => auditEvent.storedAt),
+      ...listExpiries(history, applications),
+    ]);
+    const events = [...history];
+    for (const time of [...times].filter((expiry) => expiry <= now).sort()) {
+      while (events[0] && events[0].auditEvent.storedAt <= time) this.#states.add(events.shift() as HistoryEvent);
+      this.#close(time);
+    }
+  }
+
+  get problems(): string[] {
+    return this.#states.problems;
+  }
+
+  list(): Reader[] {
+    return this.#spans;
+  }
+
+  /** Ends the spans that differ from the access at a time, and starts new ones. */
+  #close(time: Instant): void {
+    const current = new Map(this.#listCurrent(time).map((reader) => [JSON.stringify(reader), reader]));
+    for (const [key, span] of this.#open) {
+      if (current.has(key)) continue;
+      span.to = time;
+      this.#open.delete(key);
+    }
+    for (const [key, reader] of current) {
+      if (this.#open.has(key)) continue;
+      const span = { ...reader, from: time, to: null };
+      this.#open.set(key, span);
+      this.#spans.push(span);
+    }
+  }
+
+  #listCurrent(time: Instant): Omit<Reader, "from" | "to">[] {
+    const { kind, clinicId, customerId } = this.#subject;
+    const states = this.#states;
+    const clinic = states.get<Clinic>(`clinic-${clinicId}`);
+    if (!clinic) return [];
+    const erased = states.get<{ erasedCategories: string[] }>(`customer-${customerId}`)?.erasedCategories ?? [];
+    if (erased.includes(kind === "animal" ? "animal" : "contact")) return [];
+    const members = isOperational(clinic, time) ? states.list<Membership>("membership") : [];
+    return [
+      ...members.flatMap((member) => this.#toStaff(member)),
+      ...states.list<Installation>("installation").flatMap((installation) => this.#toApplication(installation, time)),
+      ...states.list<Auditor>("auditor").flatMap(({ id, name, clinicIds, expiresAt, revoked }) => {
+        if (revoked || (expiresAt !== null && expiresAt <= time)) return [];
+        const scope = clinicIds === null ? "all clinics" : clinicIds.length === 1 ? "this clinic" : "several clinics";
+        const expiry = expiresAt === null ? "no expiry" : `expires at ${expiresAt}`;
+        return { kind: "auditor" as const, id, name, access: [scope, expiry] };
+      }),
+    ];
+  }
+
+  #toStaff({ status, userId, rights }: Membership): Omit<Reader, "from" | "to">[] {
+    if (status !== "active") return [];
+    const { kind } = this.#subject;
+    const access = rights.permissions.flatMap((permission) => {
+      const text = PERMISSION_TEXTS[permission];
+      return text !== undefined && (kind === "clinic" || RECORD_PERMISSIONS.includes(permission)) ? text : [];
+    });
+    if (kind !== "customer") access.push("queue of the day");
+    if (access.length === 0) return [];
+    const branches = rights.branchIds.map((id) => this.#names.get(id) ?? id);
+    if (rights.branchAccess === "scoped") access.push(`in ${branches.join(", ")}`);
+    return [{ kind: "staff", id: userId, name: this.#names.get(userId) ?? null, access }];
+  }
+
+  #toApplication(installation: Installation, time: Instant): Omit<Reader, "from" | "to">[] {
+    const { applicationId: id, status, scopes, animalAccess } = installation;
+    const { name = null, revokedAt = null } = this.#applications.get(id) ?? {};
+    if (status !== "approved" || (revokedAt !== null && revokedAt <= time)) return [];
+    const access: string[] = [...scopes];
+    if (this.#subject.kind === "clinic" || animalAccess === "all") access.push(`${animalAccess} animals`);
+    else {
+      const links = this.#subject.animalIds.flatMap((animalId) => {
+        const consent = this.#states.get<AnimalConsent>(`animalConsent-${animalId}`);
+        const link = consent?.applications[id]?.link;
+        return link ? `link ${link.linkId} for ${link.covers}` : [];
+      });
+      if (links.length === 0) return [];
+      access.push(...links);
+    }
+    return [{ kind: "application", id, name, access }];
+  }
+}
+
+/** Text that says what a permission shows in the portal. */
+const PERMISSION_TEXTS: Partial<Record<string, string>> = {
+  view_clinical: "view_clinical: customers and animals",
+  manage_schedule: "manage_schedule: appointments",
+  manage_staff: "manage_staff: staff",
+  manage_tenant: "manage_tenant: approves applications",
+};
+
+/** Permissions that show customers and animals. */
+const RECORD_PERMISSIONS: readonly string[] = ["view_clinical", "manage_schedule"];
+
+/** Times at which an access can end without an event. */
+function listExpiries(
+  history: readonly HistoryEvent[],
+  applications: ReadonlyMap<string, InstalledApplication>,
+): Instant[] {
+  const expiries = history.map(({ recorded }) => {
+    if (typeof recorded === "string") return null;
+    const { type, data } = recorded;
+    if (type === "ClinicRegistered") return data.demoExpiresAt;
+    if (type === "SubscriptionChanged") return data.currentPeriodEnd;
+    return type === "AuditorRegistered" ? data.expiresAt : null;
+  });
+  return [...expiries, ...[...applications.values()].map(({ revokedAt }) => revokedAt)].filter((time) => time !== null);
+}
+
+/**
+ * Returns true if the portal shows the data of a clinic at a time. Without a subscription, only a demo does. A trial or
+ * cancelled subscription ends with its period; a renewal of another one may be late.
+ */
+export function isOperational({ status, registration, subscription }: Clinic, time: Instant): boolean {
+  const { isDemo, demoExpiresAt } = registration;
+  if (status !== "active" || (isDemo && demoExpiresAt !== null && demoExpiresAt <= time)) return false;
+  if (!subscription) return isDemo;
+  const { currentPeriodEnd } = subscription;
+  switch (subscription.status) {
+    case "active":
+    case "past_due":
+      return true;
+    case "trialing":
+      return currentPeriodEnd === null || currentPeriodEnd > time;
+    case "cancelled":
+      return currentPeriodEnd !== null && currentPeriodEnd > time;
+    case "expired":
+      return false;
+  }
+}

@@ -1,0 +1,265 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import type pg from "pg";
+import { formatCommandLine } from "../../../shared/command-line/format-command-line.ts";
+import { readEventAt, readLogEnd } from "../../../shared/eventstore/read-log.ts";
+import { createPositionWatch, type PositionWatch } from "../../../shared/postgres/read-model-position.ts";
+import { StopError } from "../../../shared/runtime/failures.ts";
+import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
+import type { ReadHashes } from "../tree/merkle-tree.ts";
+import { toKey } from "./index-keys.ts";
+import { type IndexCheckpoint, readIndexCheckpoint } from "./index-store.ts";
+
+/** The index does not cover the log yet. A later attempt can succeed. */
+export class IndexBehindError extends ServerUnavailableError {
+  /** Position of the log up to which the index covers the events. */
+  readonly position: bigint;
+
+  constructor(position: bigint, logEnd: bigint) {
+    super(
+      `The audit index covers the log up to position ${position} of ${logEnd}. The audit service fills it. Try again.`,
+    );
+    this.position = position;
+  }
+}
+
+/** The index was built from a different event log, or the log is an older copy of the original log. */
+export class DifferentLogError extends StopError {
+  override readonly name = "DifferentLogError";
+
+  /** @param reason part of the message, such as "the log ends at position 7" */
+  constructor(reason: string) {
+    super(
+      `The event log is not the one that the audit index was built from: ${reason}. The log was replaced or restored from an older backup, or EVENTSTORE_URL is wrong. To recover, start the original log again. To continue with this log instead, run \`${formatCommandLine("projection rebuild --adopt-log")}\`. If the read models already belong to this log, run \`${formatCommandLine("audit rebuild-index")}\`.`,
+    );
+  }
+}
+
+/**
+ * Checks that the index was built from the log: the log must hold the event of the last leaf, and must not end before
+ * the checkpoint.
+ *
+ * @returns position of the last event in the log
+ * @throws {DifferentLogError}
+ * @throws {LogUnavailableError}
+ */
+export async function requireSameLog(
+  client: EventStoreDBClient,
+  { position, leafPosition, leafEventId }: IndexCheckpoint,
+): Promise<bigint> {
+  const [logEnd, event] = await Promise.all([
+    readLogEnd(client),
+    leafPosition === null ? undefined : readEventAt(client, leafPosition),
+  ]);
+  if (leafPosition !== null && (!event || toKey(event.id) !== leafEventId))
+    throw new DifferentLogError(`the log does not hold event ${leafEventId} at position ${leafPosition}`);
+  if (logEnd < position)
+    throw new DifferentLogError(`the index covers position ${position}, but the log ends at position ${logEnd}`);
+  return logEnd;
+}
+
+/** The index differs from the log, or its parts differ from each other. */
+export class IndexDamagedError extends Error {
+  override readonly name = "IndexDamagedError";
+}
+
+export interface IndexedLeaf {
+  /** Number of the leaf in the tree, from 0. */
+  number: number;
+  position: bigint;
+  eventId: string;
+}
+
+/** Which events of the index a question concerns. Positions are exclusive, times as in the events. */
+export interface RowQuery {
+  /** Keys under which the events are found. A certain key prevails over one that is not. */
+  keys: readonly { key: string; isCertain: boolean }[];
+  after?: bigint | undefined;
+  before?: bigint | undefined;
+  isNewestFirst?: boolean;
+  /** Inclusive. */
+  from?: string | undefined;
+  /** Exclusive. */
+  to?: string | undefined;
+  by?: "occurred" | "stored";
+  types?: readonly string[] | undefined;
+  /** `type:id`, or only an id. */
+  actor?: string | undefined;
+  /** Clinics that the reader may see; null for all. All clinics that an event names must be among them. */
+  clinicIds: readonly string[] | null;
+}
+
+/** Place of an event in the log, with the facts that the index stores about the event. */
+export interface RowReference {
+  position: bigint;
+  stream: string;
+  revision: bigint;
+  eventId: string;
+  type: string;
+  actor: string | null;
+  occurredAt: string | null;
+  storedAt: string;
+  clinics: string[];
+  isCertain: boolean;
+}
+
+/** Time that a question waits for an index that is behind. */
+const WAIT_TIMEOUT_MS = 2_000;
+
+const MAX_POSITION = 2n ** 63n - 1n;
+
+const COLUMNS = `position, stream, revision, event_id AS "eventId", type, actor, occurred_at AS "occurredAt",
+  stored_at AS "storedAt", clinics`;
+
+/**
+ * Each key is an ordered list of positions. `OFFSET 0` makes Postgres read the events of a list one by one until there
+ * are enough, regardless of its statistics.
+ */
+const createSql = (order: "ASC" | "DESC", time: string) => `
+  SELECT * FROM (
+    SELECT DISTINCT ON (r.position) r.*, k.is_certain AS "isCertain"
+      FROM unnest($1::uuid[], $2::boolean[]) AS k (key, is_certain)
+     CROSS JOIN LATERAL (
+       SELECT e.* FROM (
+         SELECT position AS row_position FROM audit.subject
+          WHERE subject = k.key AND position > $3 AND position < $4 ORDER BY position ${order}) s
+        CROSS JOIN LATERAL (
+          SELECT ${COLUMNS}, ${time} AS time FROM audit.event WHERE position = s.row_position OFFSET 0) e
+        WHERE ($6::uuid[] IS NULL OR (e.clinics <> '{}' AND e.clinics <@ $6))
+          AND ($7::text IS NULL OR e.time >= $7 COLLATE "C") AND ($8::text IS NULL OR e.time < $8 COLLATE "C")
+          AND ($9::text[] IS NULL OR e.type = ANY ($9))
+          AND ($10::text IS NULL OR e.actor = $10 OR substr(e.actor, strpos(e.actor, ':') + 1) = $10)
+        ORDER BY s.row_position ${order} LIMIT $5) r
+     ORDER BY r.position ${order}, k.is_certain DESC) rows
+   LIMIT $5`;
+
+const TIME_COLUMNS = { occurred: "coalesce(occurred_at, stored_at)", stored: "stored_at" };
+
+/** Finds events in the index. All methods throw the error of the database. */
+export class AuditIndex {
+  readonly #getPool: () => pg.Pool;
+  readonly #watch: PositionWatch;
+
+  /** @param getPool called for each use */
+  constructor(getPool: () => pg.Pool) {
+    this.#getPool = getPool;
+    this.#watch = createPositionWatch(async () => (await readIndexCheckpoint(getPool())).position);
+  }
+
+  /**
+   * Waits until the index covers all events that the log contains now.
+   *
+   * @returns position of the last event
+   * @throws {DifferentLogError} because the rows would describe events of another log
+   * @throws {IndexBehindError} if the index is still behind after two seconds
+   * @throws {LogUnavailableError}
+   */
+  async awaitLogEnd(client: EventStoreDBClient): Promise<bigint> {
+    const logEnd = await requireSameLog(client, await readIndexCheckpoint(this.#getPool()));
+    if (await this.#watch.wait(logEnd, WAIT_TIMEOUT_MS)) return logEnd;
+    throw new IndexBehindError((await readIndexCheckpoint(this.#getPool())).position, logEnd);
+  }
+
+  /** Finds events in the order of their positions, or in the reverse order. */
+  async find(query: RowQuery, limit: number): Promise<RowReference[]> {
+    const { keys, after = -1n, before = MAX_POSITION, isNewestFirst = false, by = "occurred" } = query;
+    const { rows } = await this.#getPool().query<RowReference>({
+      name: `audit index ${isNewestFirst} ${by}`,
+      text: createSql(isNewestFirst ? "DESC" : "ASC", TIME_COLUMNS[by]),
+      values: [
+        ...[keys.map(({ key }) => key), keys.map(({ isCertain }) => isCertain), after, before, limit],
+        ...[query.clinicIds, query.from, query.to, query.types, query.actor],
+      ],
+    });
+    return rows;
+  }
+
+  /**
+   * Summarizes the events with a key: their number, their clinics, and the ids of up to 1,000 of their streams.
+   *
+   * @param clinicIds clinics that the reader may see; null for all
+   */
+  async summarize(
+    key: string,
+    clinicIds: readonly string[] | null,
+  ): Promise<{ eventCount: bigint; clinics: string[]; ids: string[] }> {
+    const { rows } = await this.#getPool().query<{ eventCount: bigint; clinics: string[]; ids: string[] }>({
+      name: "audit index summary",
+      text: `
+        WITH e AS (
+          SELECT clinics, stream FROM audit.subject JOIN audit.event USING (position)
+           WHERE subject = $1 AND ($2::uuid[] IS NULL OR (clinics <> '{}' AND clinics <@ $2)))
+        SELECT (SELECT count(*) FROM e) AS "eventCount",
+               ARRAY(SELECT DISTINCT unnest(clinics) FROM e) AS clinics,
+               ARRAY(SELECT DISTINCT substr(stream, strpos(stream, '-') + 1) FROM e LIMIT 1000) AS ids`,
+      values: [key, clinicIds],
+    });
+    return rows[0] ?? { eventCount: 0n, clinics: [], ids: [] };
+  }
+
+  /**
+   * Reads hashes of the audit tree: of leaves at level 0, and of nodes above.
+   *
+   * @throws {IndexDamagedError} if the index lacks one of them
+   */
+  readonly readHashes: ReadHashes = async (level, first, count) => {
+    const { rows } = await this.#getPool().query<{ hash: Buffer }>({
+      name: `audit index hashes ${level === 0}`,
+      text:
+        level === 0
+          ? `SELECT leaf_hash AS hash FROM audit.event
+              WHERE leaf_number >= $1 AND leaf_number < $2 AND $3::smallint IS NOT NULL ORDER BY leaf_number`
+          : `SELECT hash FROM audit.node WHERE level = $3 AND number >= $1 AND number < $2 ORDER BY number`,
+      values: [first, first + count, level],
+    });
+    if (rows.length !== count)
+      throw new IndexDamagedError(`The audit index lacks hashes of the tree at level ${level}.`);
+    return rows.map(({ hash }) => hash);
+  };
+
+  /**
+   * Finds a leaf of the tree.
+   *
+   * @param search one of: id of the event, position of the event, number of the leaf
+   */
+  async findLeaf(search: { eventId?: string; position?: bigint; number?: bigint }): Promise<IndexedLeaf | undefined> {
+    const { eventId, position, number } = search;
+    const { rows } = await this.#getPool().query<IndexedLeaf>({
+      name: "audit index leaf",
+      text: `SELECT leaf_number::float8 AS number, position, event_id AS "eventId" FROM audit.event
+              WHERE leaf_number IS NOT NULL AND (event_id = $1 OR position = $2 OR leaf_number = $3)
+              ORDER BY position LIMIT 1`,
+      values: [eventId === undefined ? null : toKey(eventId), position, number],
+    });
+    return rows[0];
+  }
+
+  /** Returns true if a leaf with at least the given number is the event of another stream. */
+  async hasLeafOutside(stream: string, firstNumber: number): Promise<boolean> {
+    const { rowCount } = await this.#getPool().query({
+      name: "audit index leaf outside",
+      text: "SELECT FROM audit.event WHERE leaf_number >= $1 AND stream <> $2 LIMIT 1",
+      values: [firstNumber, stream],
+    });
+    return rowCount === 1;
+  }
+
+  /** Lists the streams of all auditors. */
+  async listAuditorStreams(): Promise<string[]> {
+    const { rows } = await this.#getPool().query<{ stream: string }>({
+      name: "audit index auditors",
+      text: "SELECT DISTINCT stream FROM audit.event WHERE type = 'AuditorRegistered' AND stream LIKE 'auditor-%'",
+    });
+    return rows.map(({ stream }) => stream);
+  }
+
+  /** Counts the events from one position to another, both inclusive, up to a maximum. */
+  async countBetween(first: bigint, last: bigint, maximum: number): Promise<number> {
+    const { rows } = await this.#getPool().query<{ count: number }>({
+      name: "audit index count",
+      text: `SELECT count(*)::integer AS count
+               FROM (SELECT FROM audit.event WHERE position BETWEEN $1 AND $2 LIMIT $3) e`,
+      values: [first, last, maximum],
+    });
+    return rows[0]?.count ?? 0;
+  }
+}

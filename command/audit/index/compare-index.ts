@@ -1,0 +1,136 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import type pg from "pg";
+import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/read-log.ts";
+import { type AuditEvent, toAuditEvent } from "../log/audit-event.ts";
+import { isOfLog, type ScanProgress, scanLog } from "../log/scan.ts";
+import { computeRoot, TreeEdge } from "../tree/merkle-tree.ts";
+import { type AuditIndex, IndexDamagedError } from "./audit-index.ts";
+import { type IndexRow, toEventFacts } from "./index-row.ts";
+import {
+  completeRows,
+  EVENT_COLUMN_NAMES,
+  readIndexCheckpoint,
+  selectEventParameters,
+  toEventColumns,
+} from "./index-store.ts";
+
+interface CompareOptions {
+  client: EventStoreDBClient;
+  pool: pg.Pool;
+  index: AuditIndex;
+  signal: AbortSignal;
+  onProgress?: ((progress: ScanProgress) => void) | undefined;
+}
+
+/** State of the index up to which its rows equal those that the log yields. */
+export interface ComparedState {
+  position: bigint;
+  leafCount: number;
+  root: Buffer;
+}
+
+const BATCH_SIZE = 1_000;
+
+/**
+ * Reads the events since the last comparison from the log, derives their rows again, and compares them with the rows of
+ * the index. An event that the log no longer has is no difference if it is not a leaf, because only other programs
+ * delete events.
+ *
+ * @param isWhole if true, compares the whole index
+ * @returns the state that was compared; undefined if the signal aborted first
+ * @throws {IndexDamagedError} at the first difference
+ * @throws {LogUnavailableError}
+ */
+export async function compareIndex(options: CompareOptions, isWhole = false): Promise<ComparedState | undefined> {
+  const { client, pool, index, signal, onProgress } = options;
+  const { position: endPosition } = await readIndexCheckpoint(pool);
+  const start = isWhole ? { position: BEFORE_FIRST_EVENT, leafCount: 0 } : await readComparedState(pool);
+  const edge = await TreeEdge.read(index.readHashes, start.leafCount);
+  let { position: comparedPosition } = start;
+  let batch: AuditEvent[] = [];
+  const compareBatch = async (position: bigint) => {
+    const rows = await completeRows(pool, batch.map(toEventFacts), comparedPosition);
+    await compareRows(pool, rows, { after: comparedPosition, to: position, edge });
+    const leafCount = edge.size;
+    await pool.query({
+      name: "audit index compared",
+      text: `UPDATE audit.checkpoint SET compared_position = $2, compared_leaf_count = $3 WHERE compared_position = $1`,
+      values: [comparedPosition, position, leafCount],
+    });
+    [comparedPosition, batch] = [position, []];
+  };
+  const after = start.position === BEFORE_FIRST_EVENT ? undefined : start.position;
+  for await (const { event, position } of scanLog({ client, after, endPosition, signal, onProgress })) {
+    if (isOfLog(event)) continue;
+    batch.push(toAuditEvent(event, position));
+    if (batch.length >= BATCH_SIZE) await compareBatch(position);
+  }
+  if (signal.aborted) return undefined;
+  if (comparedPosition < endPosition) await compareBatch(endPosition);
+  const root = edge.computeRoot();
+  if (edge.size > 0 && !root.equals(await computeRoot(index.readHashes, edge.size)))
+    throw new IndexDamagedError(`The audit index has another root than the log for ${edge.size} leaves.`);
+  if (isWhole) await pool.query("UPDATE audit.checkpoint SET verified_at = now()");
+  return { position: comparedPosition, leafCount: edge.size, root };
+}
+
+async function readComparedState(pool: pg.Pool): Promise<{ position: bigint; leafCount: number }> {
+  const { rows } = await pool.query<{ position: bigint; leafCount: number }>(
+    `SELECT compared_position AS position, compared_leaf_count::float8 AS "leafCount" FROM audit.checkpoint`,
+  );
+  return rows[0] ?? { position: BEFORE_FIRST_EVENT, leafCount: 0 };
+}
+
+const COMPARE_SQL = `
+  WITH expected AS (${selectEventParameters(3)}),
+  actual AS (SELECT ${EVENT_COLUMN_NAMES} FROM audit.event WHERE position > $1 AND position <= $2)
+  SELECT coalesce(e.position, a.position) AS position, coalesce(e.stream, a.stream) AS stream,
+         CASE WHEN a.position IS NULL THEN 'is missing in the index'
+              WHEN e.position IS NULL THEN 'is missing in the log' ELSE 'differs from the log' END AS problem
+    FROM expected e FULL JOIN actual a ON a.position = e.position
+   WHERE e IS DISTINCT FROM a AND (e.position IS NOT NULL OR a.leaf_number IS NOT NULL)
+   ORDER BY 1 LIMIT 1`;
+
+const MISSING_SQL = `
+  SELECT position, 'is not found under all its subjects' AS problem
+    FROM unnest($1::uuid[], $2::bigint[]) AS s (subject, position)
+   WHERE NOT EXISTS (SELECT FROM audit.subject i WHERE i.subject = s.subject AND i.position = s.position)
+   UNION ALL
+  SELECT position, 'is not known as the first of its object' FROM unnest($3::uuid[], $4::bigint[]) AS f (key, position)
+   WHERE NOT EXISTS (SELECT FROM audit.first_event i WHERE i.key = f.key AND i.position <= f.position)
+   UNION ALL
+  SELECT $8, 'or one before it has a wrong node of the tree' FROM unnest($5::smallint[], $6::bigint[], $7::bytea[]) AS n (level, number, hash)
+   WHERE NOT EXISTS (SELECT FROM audit.node i WHERE i.level = n.level AND i.number = n.number AND i.hash = n.hash)
+   LIMIT 1`;
+
+/** @throws {IndexDamagedError} */
+async function compareRows(
+  pool: pg.Pool,
+  rows: readonly IndexRow[],
+  { after, to, edge }: { after: bigint; to: bigint; edge: TreeEdge },
+): Promise<void> {
+  const differences = await pool.query<{ position: bigint; stream: string; problem: string }>({
+    name: "audit index compare",
+    text: COMPARE_SQL,
+    values: [after, to, ...toEventColumns(rows, BigInt(edge.size))],
+  });
+  const [difference] = differences.rows;
+  if (difference) {
+    const { position, stream, problem } = difference;
+    throw new IndexDamagedError(`The event of stream ${stream} at position ${position} ${problem}.`);
+  }
+  const nodes = rows.flatMap(({ facts }) => (facts.leafHash ? edge.append(facts.leafHash) : []));
+  const missing = await pool.query<{ position: bigint; problem: string }>({
+    name: "audit index compare subjects",
+    text: MISSING_SQL,
+    values: [
+      ...[rows.flatMap(({ keys }) => keys), rows.flatMap(({ keys, facts }) => keys.map(() => facts.event.position))],
+      rows.flatMap(({ facts }) => facts.startedKeys),
+      rows.flatMap(({ facts }) => facts.startedKeys.map(() => facts.event.position)),
+      ...[nodes.map(({ level }) => level), nodes.map(({ number }) => number), nodes.map(({ hash }) => hash), to],
+    ],
+  });
+  const [first] = missing.rows;
+  if (first)
+    throw new IndexDamagedError(`The event at position ${first.position} ${first.problem} in the audit index.`);
+}

@@ -1,0 +1,33 @@
+import { createHash } from "node:crypto";
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/**
+ * Returns the key of an id in the audit index, a UUID. A UUID is its own key. Any other text gets the first bytes of
+ * its SHA-256. The rule must never change, because all releases share the index.
+ */
+export function toKey(id: string): string {
+  const lowerCaseId = id.toLowerCase();
+  return UUID.test(lowerCaseId) ? lowerCaseId : toHashKey(id);
+}
+
+/** Purposes of keys that must not match ids in the data of events, which other programs can choose. */
+type KeyPurpose = "clinic" | "correlation" | "stream" | "accessed" | "accessed clinic";
+
+/** Returns the key of an id for one purpose. */
+export function toPurposeKey(purpose: KeyPurpose, id: string): string {
+  return toHashKey(`${purpose} ${toKey(id)}`);
+}
+
+/** Key of the accesses whose query can return the records of several clinics. */
+export const SHARED_ACCESS_KEY = toHashKey("accessed several clinics");
+
+function toHashKey(text: string): string {
+  const hex = createHash("sha256").update(text).digest("hex");
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20, 32)].join("-");
+}
+
+/** Returns true for text in the form of a UUID, in lower case. */
+export function isUuid(text: string): boolean {
+  return UUID.test(text);
+}

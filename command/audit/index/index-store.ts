@@ -1,0 +1,218 @@
+import type pg from "pg";
+import type { AuditEvent } from "../log/audit-event.ts";
+import type { TreeEdge } from "../tree/merkle-tree.ts";
+import { toPurposeKey } from "./index-keys.ts";
+import { type EventFacts, type IndexRow, type Inheritance, toEventFacts, toIndexRow } from "./index-row.ts";
+
+/** Position in the log up to which the index covers the events, and the last leaf of the tree. */
+export interface IndexCheckpoint {
+  position: bigint;
+  /** Number of leaves, which is the number of the next leaf. */
+  leafCount: bigint;
+  /** Position and id of the last leaf, which identify the log; null before the first leaf. */
+  leafPosition: bigint | null;
+  leafEventId: string | null;
+}
+
+/** Another process has moved the checkpoint, or the index was reset. */
+export class CheckpointMovedError extends Error {
+  override readonly name = "CheckpointMovedError";
+}
+
+export async function readIndexCheckpoint(pool: pg.Pool): Promise<IndexCheckpoint> {
+  const { rows } = await pool.query<IndexCheckpoint>({
+    name: "audit index checkpoint",
+    text: `SELECT position, leaf_count AS "leafCount", leaf_position AS "leafPosition", leaf_event_id AS "leafEventId"
+             FROM audit.checkpoint`,
+  });
+  if (!rows[0]) throw new Error("The audit index has no checkpoint.");
+  return rows[0];
+}
+
+/**
+ * Adds the rows of consecutive events to the index, and moves the checkpoint, in one statement. If it fails, the edge
+ * cannot be used again.
+ *
+ * @param edge edge of the tree at the checkpoint
+ * @param events events after the checkpoint in the order of the log, without the log's own
+ * @param position position of the last event of the log that is covered, also if it is the log's own
+ * @returns the new checkpoint
+ * @throws {CheckpointMovedError}
+ */
+export async function addToIndex(
+  pool: pg.Pool,
+  checkpoint: IndexCheckpoint,
+  edge: TreeEdge,
+  events: readonly AuditEvent[],
+  position: bigint,
+): Promise<IndexCheckpoint> {
+  const rows = await completeRows(pool, events.map(toEventFacts), checkpoint.position);
+  const leaves = rows.filter(({ facts }) => facts.isLeaf);
+  const nodes = leaves.flatMap(({ facts }) => edge.append(facts.leafHash as Buffer));
+  const lastLeaf = leaves.at(-1)?.facts;
+  const newCheckpoint: IndexCheckpoint = {
+    position,
+    leafCount: checkpoint.leafCount + BigInt(leaves.length),
+    leafPosition: lastLeaf ? BigInt(lastLeaf.event.position) : checkpoint.leafPosition,
+    leafEventId: lastLeaf ? lastLeaf.eventId : checkpoint.leafEventId,
+  };
+  const { rows: moved } = await pool.query<{ moved: number }>({
+    name: "add to audit index",
+    text: ADD_SQL,
+    values: [
+      checkpoint.position,
+      ...Object.values(newCheckpoint),
+      ...toEventColumns(rows, checkpoint.leafCount),
+      rows.flatMap(({ keys }) => keys),
+      rows.flatMap(({ keys, facts }) => keys.map(() => facts.event.position)),
+      rows.flatMap(({ facts }) => facts.startedKeys),
+      rows.flatMap(({ facts }) => facts.startedKeys.map(() => facts.event.position)),
+      ...[nodes.map(({ level }) => level), nodes.map(({ number }) => number), nodes.map(({ hash }) => hash)],
+    ],
+  });
+  if (moved[0]?.moved !== 1) throw new CheckpointMovedError("The checkpoint of the audit index has moved.");
+  return newCheckpoint;
+}
+
+const EVENT_COLUMNS = {
+  position: "bigint",
+  revision: "bigint",
+  leaf_number: "bigint",
+  event_id: "uuid",
+  correlation_id: "uuid",
+  causation_id: "uuid",
+  leaf_hash: "bytea",
+  stream: "text",
+  type: "text",
+  actor: "text",
+  occurred_at: "text",
+  stored_at: "text",
+  clinics: "uuid[]",
+  subjects: "uuid[]",
+  origins: "uuid[]",
+};
+
+export const EVENT_COLUMN_NAMES = Object.keys(EVENT_COLUMNS).join(", ");
+/**
+ * Returns the SQL that selects rows of the event table from parameters, one array for each column.
+ *
+ * @param firstParameter number of the first parameter
+ * @param from further items of FROM
+ */
+export function selectEventParameters(firstParameter: number, from = ""): string {
+  // Postgres has no arrays of arrays with different lengths, so these are texts.
+  const isArray = (type: string) => type.endsWith("[]");
+  const values = Object.entries(EVENT_COLUMNS).map(([name, type]) =>
+    type === "text" ? `${name} COLLATE "C" AS ${name}` : isArray(type) ? `${name}::${type} AS ${name}` : name,
+  );
+  const parameters = Object.values(EVENT_COLUMNS).map(
+    (type, column) => `$${firstParameter + column}::${isArray(type) ? "text" : type}[]`,
+  );
+  return `SELECT ${values.join(", ")} FROM ${from} unnest(${parameters.join(", ")}) AS e (${EVENT_COLUMN_NAMES})`;
+}
+
+const FIRST_EVENT_PARAMETER = 6;
+const NEXT_PARAMETER = FIRST_EVENT_PARAMETER + Object.keys(EVENT_COLUMNS).length;
+
+/** The first statement locks the checkpoint. If it has moved, the others insert nothing. */
+const ADD_SQL = `
+  WITH moved AS (
+    UPDATE audit.checkpoint SET position = $2, leaf_count = $3, leaf_position = $4, leaf_event_id = $5
+     WHERE position = $1 RETURNING 1),
+  events AS (
+    INSERT INTO audit.event (${EVENT_COLUMN_NAMES})
+    ${selectEventParameters(FIRST_EVENT_PARAMETER, "moved,")}),
+  subjects AS (
+    INSERT INTO audit.subject
+    SELECT s.* FROM moved, unnest($${NEXT_PARAMETER}::uuid[], $${NEXT_PARAMETER + 1}::bigint[]) s),
+  first_events AS (
+    INSERT INTO audit.first_event
+    SELECT f.* FROM moved, unnest($${NEXT_PARAMETER + 2}::uuid[], $${NEXT_PARAMETER + 3}::bigint[]) f
+    ON CONFLICT DO NOTHING),
+  nodes AS (
+    INSERT INTO audit.node
+    SELECT n.* FROM moved,
+      unnest($${NEXT_PARAMETER + 4}::smallint[], $${NEXT_PARAMETER + 5}::bigint[], $${NEXT_PARAMETER + 6}::bytea[]) n)
+  SELECT count(*)::integer AS moved FROM moved`;
+
+/** Longer than the longest actor that a question can name. */
+const MAX_ACTOR_LENGTH = 300;
+
+/** Returns the parameters of {@link selectEventParameters}. */
+export function toEventColumns(rows: readonly IndexRow[], firstLeafNumber: bigint): unknown[][] {
+  let leafNumber = firstLeafNumber - 1n;
+  const records = rows.map(({ facts, clinics, subjects, origins }) => {
+    const { event, isLeaf } = facts;
+    if (isLeaf) leafNumber += 1n;
+    const { actor, correlationId } = event;
+    return [
+      ...[event.position, event.revision, isLeaf ? leafNumber : null],
+      ...[facts.eventId, correlationId === null ? null : toPurposeKey("correlation", correlationId), facts.causationId],
+      ...[facts.leafHash, toText(event.stream), toText(event.type)],
+      actor && toText(`${actor.type}:${actor.id}`.normalize().slice(0, MAX_ACTOR_LENGTH)),
+      ...[event.occurredAt, event.storedAt],
+      ...[clinics, subjects, origins].map((keys) => `{${keys.join()}}`),
+    ];
+  });
+  return Object.keys(EVENT_COLUMNS).map((_, column) => records.map((record) => record[column]));
+}
+
+/** Postgres stores no U+0000. */
+function toText(text: string): string {
+  return text.replaceAll("\u0000", "\ufffd");
+}
+
+/**
+ * Completes the rows of consecutive events with what they inherit from earlier rows of the index and from each other.
+ *
+ * @param lastPosition position of the last event before these
+ */
+export async function completeRows(
+  pool: pg.Pool,
+  facts: readonly EventFacts[],
+  lastPosition: bigint,
+): Promise<IndexRow[]> {
+  const [objects, causes] = await Promise.all([
+    findObjects(pool, facts, lastPosition),
+    findCauses(pool, facts, lastPosition),
+  ]);
+  return facts.map((eventFacts) => {
+    const row = toIndexRow(eventFacts, { objects, causes });
+    for (const key of eventFacts.startedKeys) if (!objects.has(key)) objects.set(key, row);
+    if (!causes.has(eventFacts.eventId)) causes.set(eventFacts.eventId, row);
+    return row;
+  });
+}
+
+type InheritanceMap<Name extends keyof Inheritance> =
+  Inheritance[Name] extends ReadonlyMap<string, infer Value> ? Map<string, Value> : never;
+
+async function findObjects(
+  pool: pg.Pool,
+  facts: readonly EventFacts[],
+  lastPosition: bigint,
+): Promise<InheritanceMap<"objects">> {
+  const keys = new Set(facts.flatMap(({ objectKeys, startedKeys }) => [...objectKeys, ...startedKeys]));
+  const { rows } = await pool.query<{ key: string; subjects: string[]; clinics: string[] }>({
+    name: "audit index objects",
+    text: `SELECT key, subjects, clinics FROM unnest($1::uuid[]) AS k (key)
+             JOIN audit.first_event USING (key) JOIN audit.event USING (position) WHERE position <= $2`,
+    values: [[...keys], lastPosition],
+  });
+  return new Map(rows.map(({ key, ...object }) => [key, object]));
+}
+
+async function findCauses(
+  pool: pg.Pool,
+  facts: readonly EventFacts[],
+  lastPosition: bigint,
+): Promise<InheritanceMap<"causes">> {
+  const ids = new Set(facts.flatMap(({ causationId }) => causationId ?? []));
+  const { rows } = await pool.query<{ id: string; subjects: string[]; origins: string[] }>({
+    name: "audit index causes",
+    text: `SELECT DISTINCT ON (event_id) event_id AS id, subjects, origins FROM unnest($1::uuid[]) AS i (event_id)
+             JOIN audit.event USING (event_id) WHERE position <= $2 ORDER BY event_id, position`,
+    values: [[...ids], lastPosition],
+  });
+  return new Map(rows.map(({ id, ...cause }) => [id, cause]));
+}

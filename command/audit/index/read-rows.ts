@@ -1,0 +1,171 @@
+import type { EventStoreDBClient, RecordedEvent as StoredEvent } from "@eventstore/db-client";
+import { createEventLog } from "../../../shared/eventstore/log.ts";
+import { readEventAt, readStoredEvents, readWithin } from "../../../shared/eventstore/read-log.ts";
+import { concernsOneStream } from "../../../shared/eventstore/stream-failure.ts";
+import { type AuditEvent, type LogEvent, toLogEvent } from "../log/audit-event.ts";
+import type { AuditIndex, RowQuery, RowReference } from "./audit-index.ts";
+import { toKey } from "./index-keys.ts";
+
+/** The index that finds the rows of a question, and the log that contains their events. */
+export interface IndexedLog {
+  client: EventStoreDBClient;
+  index: AuditIndex;
+}
+
+export interface IndexedEvent extends LogEvent {
+  row: RowReference;
+}
+
+/** Problem of an event that the index knows, but the log lacks, because its stream was deleted. */
+export const MISSING_IN_LOG = "missing_in_log";
+
+/** Problem of an event that the log refuses to read. */
+const UNREADABLE_IN_LOG = "unreadable_in_log";
+
+/** Number of events that are read at a time, so that a reader who stops needs little memory. */
+const PAGE_SIZE = 200;
+
+/**
+ * Yields the events of a question, page by page, so that a slow reader occupies no connection.
+ *
+ * @param limit maximum number of events; undefined for all
+ * @param maxPageSize number of events that are read at a time, for a caller that may stop early
+ * @throws {LogUnavailableError}
+ * @throws the error of the database
+ */
+export async function* readIndexedEvents(
+  log: IndexedLog,
+  query: RowQuery,
+  limit = Number.POSITIVE_INFINITY,
+  maxPageSize = PAGE_SIZE,
+): AsyncGenerator<IndexedEvent, void> {
+  let page = query;
+  for (let rest = limit; rest > 0; ) {
+    const pageSize = Math.min(maxPageSize, rest);
+    const rows = await log.index.find(page, pageSize);
+    yield* await readRows(log, rows);
+    const last = rows.at(-1);
+    if (!last || rows.length < pageSize) return;
+    rest -= rows.length;
+    page = query.isNewestFirst ? { ...query, before: last.position } : { ...query, after: last.position };
+  }
+}
+
+/** Reads the events of rows from the log, in the order of the rows. */
+async function readRows({ client, index }: IndexedLog, rows: readonly RowReference[]): Promise<IndexedEvent[]> {
+  const [first, last] = [rows[0], rows.at(-1)].map((row) => row?.position).sort((a = 0n, b = 0n) => (a < b ? -1 : 1));
+  if (first === undefined || last === undefined) return [];
+  const maximum = rows.length * MAX_RANGE_FACTOR;
+  const isDense = rows.length > 1 && (await index.countBetween(first, last, maximum)) < maximum;
+  const events = isDense ? await readRange(client, rows, first, last) : await readRuns(client, rows);
+  return rows.map((row) => {
+    const event = events.get(row.position);
+    const problem = event === UNREADABLE_IN_LOG ? UNREADABLE_IN_LOG : MISSING_IN_LOG;
+    if (!event || event === UNREADABLE_IN_LOG || toKey(event.id) !== row.eventId)
+      return { row, auditEvent: describeRow(row, problem), catalogEvent: undefined };
+    return { row, ...toLogEvent(event, row.position) };
+  });
+}
+
+/** A range of the log is read with one call if it has at most this many times the needed events. */
+const MAX_RANGE_FACTOR = 8;
+
+type FoundEvents = Map<bigint, StoredEvent | typeof UNREADABLE_IN_LOG>;
+
+const RANGE_TIMEOUT_MS = 10_000;
+
+async function readRange(
+  client: EventStoreDBClient,
+  rows: readonly RowReference[],
+  first: bigint,
+  last: bigint,
+): Promise<FoundEvents> {
+  const positions = new Set(rows.map(({ position }) => position));
+  const found: FoundEvents = new Map();
+  const events = client.readAll({ fromPosition: { commit: first, prepare: first } });
+  for await (const { event, commitPosition } of readWithin(RANGE_TIMEOUT_MS, events)) {
+    const position = commitPosition ?? event?.position.commit ?? 0n;
+    if (event && positions.has(position)) found.set(position, event);
+    if (position >= last) break;
+  }
+  return found;
+}
+
+const MAX_RUN = 50;
+
+const CONCURRENT_READS = 8;
+
+/** Reads each stream with one call for consecutive revisions. */
+async function readRuns(client: EventStoreDBClient, rows: readonly RowReference[]): Promise<FoundEvents> {
+  const runs: RowReference[][] = [];
+  for (const row of [...rows].sort(compareRevisions)) {
+    const run = runs.at(-1);
+    const last = run?.at(-1);
+    if (run && run.length < MAX_RUN && last?.stream === row.stream && last.revision + 1n === row.revision)
+      run.push(row);
+    else runs.push([row]);
+  }
+  const found: FoundEvents = new Map();
+  const readNext = async () => {
+    for (let run = runs.pop(); run; run = runs.pop()) await readRun(client, run, found);
+  };
+  await Promise.all(Array.from({ length: CONCURRENT_READS }, readNext));
+  return found;
+}
+
+function compareRevisions(left: RowReference, right: RowReference): number {
+  if (left.stream !== right.stream) return left.stream < right.stream ? -1 : 1;
+  return Number(left.revision - right.revision);
+}
+
+async function readRun(client: EventStoreDBClient, run: readonly RowReference[], found: FoundEvents): Promise<void> {
+  const [first] = run;
+  if (!first) return;
+  try {
+    const options = { fromRevision: first.revision, maxCount: run.length };
+    const events = new Map(
+      (await readStoredEvents(client, first.stream, options)).map((event) => [event.revision, event]),
+    );
+    for (const { position, revision } of run) {
+      // The log still has the events of a deleted stream until they are scavenged.
+      const event = events.get(revision) ?? (await readEventAt(client, position));
+      if (event) found.set(position, event);
+    }
+  } catch (error) {
+    const log = createEventLog(client);
+    if (!(await concernsOneStream(log, error))) throw error;
+    // The rights of a stream do not apply to a read of the whole log.
+    for (const { position } of run) {
+      const event = await readEventAt(client, position).catch(
+        async (eventError: unknown): Promise<typeof UNREADABLE_IN_LOG> => {
+          if (await concernsOneStream(log, eventError)) return UNREADABLE_IN_LOG;
+          throw eventError;
+        },
+      );
+      if (event) found.set(position, event);
+    }
+  }
+}
+
+/** Describes an event that cannot be read by its row. */
+function describeRow(row: RowReference, problem: string): AuditEvent {
+  const { position, stream, revision, eventId: id, type, storedAt, occurredAt, clinics } = row;
+  const [actorType, ...actorId] = row.actor?.split(":") ?? [];
+  return {
+    position: String(position),
+    stream,
+    revision: Number(revision),
+    id,
+    type,
+    storedAt: storedAt as AuditEvent["storedAt"],
+    occurredAt: occurredAt as AuditEvent["occurredAt"],
+    actor: actorType === undefined ? null : { type: actorType, id: actorId.join(":") },
+    clinicId: clinics[0] ?? null,
+    environment: null,
+    correlationId: null,
+    causationId: null,
+    schemaVersion: null,
+    data: null,
+    problem,
+  };
+}

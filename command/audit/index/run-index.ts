@@ -1,0 +1,120 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import type pg from "pg";
+import { BEFORE_FIRST_EVENT, readLogEnd } from "../../../shared/eventstore/read-log.ts";
+import { subscribeToStoredEvents } from "../../../shared/eventstore/subscription.ts";
+import { withLeadership } from "../../../shared/postgres/leadership.ts";
+import { runTaskGroup } from "../../../shared/runtime/abort.ts";
+import { createNotifier, pause } from "../../../shared/runtime/backoff.ts";
+import { classify } from "../../../shared/runtime/failures.ts";
+import type { Logger } from "../../../shared/runtime/logger.ts";
+import { divide, repeat } from "../../../shared/runtime/work.ts";
+import { type AuditEvent, toAuditEvent } from "../log/audit-event.ts";
+import { TreeEdge } from "../tree/merkle-tree.ts";
+import { AuditIndex, requireSameLog } from "./audit-index.ts";
+import { addToIndex, readIndexCheckpoint } from "./index-store.ts";
+
+interface IndexOptions {
+  client: EventStoreDBClient;
+  pool: pg.Pool;
+  databaseUrl: string;
+  logger: Logger;
+}
+
+const MAX_BATCH = 1_000;
+
+const MAX_PENDING = 2 * MAX_BATCH;
+
+const PROGRESS_INTERVAL_MS = 10_000;
+
+/** Pause after a small batch. With a batch for nearly every event, Postgres would need several times as much CPU. */
+const BATCH_PAUSE_MS = 20;
+
+/** Time after which the filler checks whether an operator has removed the cause of its stop. */
+const STOP_CHECK_INTERVAL_MS = 5_000;
+
+/**
+ * Fills the audit index from the log and keeps it up to date, until the signal aborts. Only one process does so at a
+ * time. Failures are logged and retried: an index that is behind delays answers, but nothing is lost.
+ */
+export async function runIndex({ databaseUrl, ...options }: IndexOptions, signal: AbortSignal): Promise<void> {
+  const { logger } = options;
+  const loop = { name: "audit index", logger, signal, report: () => undefined };
+  const leadership = { name: loop.name, databaseUrl, logger, signal, onStandby: () => undefined };
+  const fill = async () => {
+    try {
+      await withLeadership(leadership, (termSignal) => followLog(options, termSignal));
+    } catch (error) {
+      if (classify(error) !== "stop") throw error;
+      logger.error({ error }, "The audit index is not filled.");
+    }
+  };
+  await repeat(loop, fill, () => pause(STOP_CHECK_INTERVAL_MS, signal));
+}
+
+interface PendingEvent {
+  position: bigint;
+  /** Undefined for an event of the log itself. */
+  event: AuditEvent | undefined;
+}
+
+async function followLog(
+  { client, pool, logger }: Omit<IndexOptions, "databaseUrl">,
+  signal: AbortSignal,
+): Promise<void> {
+  let checkpoint = await readIndexCheckpoint(pool);
+  await requireSameLog(client, checkpoint);
+  const after = checkpoint.position === BEFORE_FIRST_EVENT ? undefined : checkpoint.position;
+  let edge: TreeEdge | undefined;
+  const pending: PendingEvent[] = [];
+  const [arrivals, room] = [createNotifier(), createNotifier()];
+  const reportProgress = createProgressReporter(client, logger);
+  const read = async (groupSignal: AbortSignal) => {
+    for await (const item of subscribeToStoredEvents({ client, after, signal: groupSignal })) {
+      if (item.kind === "caughtUp") continue;
+      const { event, position } = item;
+      pending.push({ position, event: event.type.startsWith("$") ? undefined : toAuditEvent(event, position) });
+      arrivals.wake();
+      while (pending.length >= MAX_PENDING && !groupSignal.aborted) await room.sleep(1_000, groupSignal);
+    }
+    if (!groupSignal.aborted) throw new Error("The event log ended the subscription.");
+  };
+  const add = async (batch: readonly PendingEvent[]) => {
+    const usedEdge = edge ?? (await TreeEdge.read(new AuditIndex(() => pool).readHashes, Number(checkpoint.leafCount)));
+    // A failed batch leaves an edge that is not that of the checkpoint.
+    edge = undefined;
+    const events = batch.flatMap(({ event }) => event ?? []);
+    checkpoint = await addToIndex(pool, checkpoint, usedEdge, events, batch.at(-1)?.position ?? checkpoint.position);
+    edge = usedEdge;
+    await reportProgress(checkpoint.position, batch.length);
+  };
+  // Leaf numbers have no gaps, so the index never skips an event.
+  const refuse = (_: PendingEvent, error: unknown) => {
+    throw error;
+  };
+  const write = async (groupSignal: AbortSignal) => {
+    while (!groupSignal.aborted) {
+      const batch = pending.splice(0, MAX_BATCH);
+      await divide(batch, { handle: add, setAside: refuse });
+      room.wake();
+      if (batch.length === 0) await arrivals.sleep(1_000, groupSignal);
+      else if (batch.length < MAX_BATCH) await pause(BATCH_PAUSE_MS, groupSignal);
+    }
+  };
+  await runTaskGroup(signal, [read, write]);
+}
+
+/** Creates a function that logs from time to time how far a long fill is. */
+function createProgressReporter(client: EventStoreDBClient, logger: Logger) {
+  let reportedAt = performance.now();
+  let eventCount = 0;
+  return async (position: bigint, addedCount: number) => {
+    eventCount += addedCount;
+    const now = performance.now();
+    if (now - reportedAt < PROGRESS_INTERVAL_MS) return;
+    const eventsPerSecond = Math.round((eventCount * 1_000) / (now - reportedAt));
+    [reportedAt, eventCount] = [now, 0];
+    const logEnd = await readLogEnd(client);
+    if (addedCount === MAX_BATCH)
+      logger.info({ position: String(position), logEnd: String(logEnd), eventsPerSecond }, "filling the audit index");
+  };
+}

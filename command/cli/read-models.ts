@@ -1,0 +1,62 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import type pg from "pg";
+import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
+import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
+import {
+  isColumnMissing,
+  isPostgresUnavailable,
+  isRightMissing,
+  isTableMissing,
+} from "../../shared/runtime/failures.ts";
+import { ServerUnavailableError, StartError } from "../../shared/runtime/run-service.ts";
+import { withEventLog } from "../handling/operator.ts";
+import { ReadModelsBehindError } from "../operations/personal-data/erase-person.ts";
+
+/** Enough for erasures, and for reads of the audit index, which has no index of event types. */
+const POOL_OPTIONS = { size: 10, statementTimeoutMs: 60_000 };
+
+export interface Stores {
+  client: EventStoreDBClient;
+  /** Event log without data keys. An erasure needs none, because it encrypts and decrypts nothing. */
+  log: EventLog;
+  /** Event log with the personal data of events. Reading it needs PERSONAL_DATA_KEYS. */
+  readableLog: EventLog;
+  dataKeys: DataKeys;
+  pool: pg.Pool;
+}
+
+/**
+ * Connects to the event log and the database, calls a function with them, and closes the connections afterwards.
+ *
+ * @throws {ConfigError} if EVENTSTORE_URL or DATABASE_URL is missing or invalid
+ * @throws {StartError} if the database is not prepared for this release, or its user has too few rights
+ * @throws {ServerUnavailableError} if Postgres is unavailable, or the read models are behind
+ */
+export async function withReadModels<Result>(
+  env: NodeJS.ProcessEnv,
+  run: (stores: Stores) => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await withEventLog(
+      env,
+      (readableLog, client, dataKeys, openPool) =>
+        run({ client, log: createEventLog(client), readableLog, dataKeys, pool: openPool() }),
+      POOL_OPTIONS,
+    );
+  } catch (error) {
+    throw convertError(error);
+  }
+}
+
+function convertError(error: unknown): unknown {
+  if (error instanceof ReadModelsBehindError) return new ServerUnavailableError(error.message);
+  if (isTableMissing(error) || isColumnMissing(error))
+    return new StartError("the database is not prepared for this release; run `clinic projection migrate`");
+  if (isRightMissing(error))
+    return new StartError(
+      "the user in DATABASE_URL has too few rights; use the DATABASE_URL of the projection service",
+    );
+  return isPostgresUnavailable(error)
+    ? new ServerUnavailableError("Postgres is unavailable; check DATABASE_URL and try again")
+    : error;
+}

@@ -1,0 +1,106 @@
+import type pg from "pg";
+import type { Command } from "../../shared/command-line/command-line.ts";
+import { InputError } from "../../shared/command-line/failure.ts";
+import { formatCommandLine } from "../../shared/command-line/format-command-line.ts";
+import { type Options, toOptionName } from "../../shared/command-line/option.ts";
+import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
+import { uuid } from "../../shared/domain/events/fields.ts";
+import { requireExisting } from "../../shared/domain/preconditions.ts";
+import { findLocalTime, formatLocalTime } from "../../shared/domain/time/local-time.ts";
+import { parseRfc3339 } from "../../shared/domain/time/rfc3339.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { loadAggregate } from "../handling/handle.ts";
+import { withEventLog } from "../handling/operator.ts";
+import { withReadModels } from "./read-models.ts";
+
+/** Objects that have a name in the read models, by the option with their id. */
+const NAMED_OBJECTS: Record<string, { table: string; names: string; isOfClinic?: true; condition?: string }> = {
+  clinic: { table: "clinic", names: "name, slug" },
+  branch: { table: "branch", names: "name", isOfClinic: true },
+  application: { table: "partner_application", names: "name" },
+  endpoint: { table: "webhook_endpoint", names: "url", condition: "status <> 'revoked'" },
+  resource: { table: "resource", names: "name", isOfClinic: true },
+  service: { table: "service", names: "name", isOfClinic: true },
+};
+
+/** Lets a command accept unique names in place of ids, and times of the clinic without an offset. */
+export function withNames(command: Command): Command {
+  const { options, run } = command;
+  return { ...command, run: async (given, terminal) => run(await resolve(options, given, terminal.env), terminal) };
+}
+
+async function resolve(options: Options, given: Record<string, unknown>, env: NodeJS.ProcessEnv) {
+  const values = { ...given };
+  const named = Object.entries(given).flatMap(([key, value]) => {
+    const { placeholder = "", isGenerated = false } = options[key] ?? {};
+    const kind = key.replace(/(?<=ch)es$|s$/, "");
+    const texts = [value].flat().filter((text) => typeof text === "string");
+    const hasName = texts.some((text) => text !== "" && !uuid.safeParse(text).success);
+    return placeholder.startsWith("uuid") && !isGenerated && kind in NAMED_OBJECTS && hasName ? [{ key, kind }] : [];
+  });
+  if (named.length > 0)
+    await withReadModels(env, async ({ pool }) => {
+      // The names of branches are unique only in their clinic, so its id is needed first.
+      for (const { key, kind } of named.sort((a, b) => Number(b.kind === "clinic") - Number(a.kind === "clinic"))) {
+        const find = (text: unknown) => findId(pool, key, kind, String(text), values.clinic);
+        const value = values[key];
+        values[key] = Array.isArray(value) ? await Promise.all(value.map(find)) : await find(value);
+      }
+    });
+  const localTimes = Object.entries(values).flatMap(([key, value]) => {
+    const [, date, time] = /^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(?::00)?$/.exec(String(value)) ?? [];
+    const isTime = options[key]?.placeholder === "date-time" && parseRfc3339(`${date}T${time}:00Z`) !== undefined;
+    return isTime && date && time ? [{ key, date, time }] : [];
+  });
+  const clinicId = uuid.safeParse(values.clinic).data;
+  if (localTimes.length === 0 || clinicId === undefined) return values;
+  const { state } = await withEventLog(env, (log) => loadAggregate(log, clinicAggregate, clinicId));
+  const { timezone } = requireExisting(state, "clinic");
+  for (const { key, date, time } of localTimes) {
+    const [first, ...others] = findLocalTime(timezone, date, time).map((ms) => formatLocalTime(timezone, ms));
+    const problem = first === undefined ? "skip this time" : `show this time twice: ${[first, ...others].join(", ")}`;
+    if (others.length !== 0 || first === undefined)
+      throw new InputError(`${toOptionName(key)} ${date} ${time}: the clocks in ${timezone} ${problem}`);
+    values[key] = first;
+  }
+  return values;
+}
+
+/** @throws {InputError} if not exactly one object has the name */
+async function findId(pool: pg.Pool, key: string, kind: string, text: string, clinic: unknown): Promise<string> {
+  if (text === "" || uuid.safeParse(text).success) return text;
+  const { table, names, isOfClinic, condition = "true" } = NAMED_OBJECTS[kind] as (typeof NAMED_OBJECTS)[string];
+  const clinicId = isOfClinic ? uuid.safeParse(clinic).data : undefined;
+  const { rows } = await pool.query<{ id: string }>(
+    `SELECT ${toIdColumn(kind)} AS id FROM ${READ_MODEL_SCHEMA}.${table}
+      WHERE $1 IN (${names}) AND ${condition} ${isOfClinic ? "AND ($2::uuid IS NULL OR clinic_id = $2)" : ""}
+      ORDER BY 1 LIMIT 10`,
+    [text, ...(isOfClinic ? [clinicId] : [])],
+  );
+  const [row, ...others] = rows;
+  const option = toOptionName(key);
+  if (!row)
+    throw new InputError(`${option}: no ${kind} has the name or id ${JSON.stringify(text)}${suggestList(kind)}`);
+  if (others.length > 0)
+    throw new InputError(`${option}: several have this name, so use an id: ${rows.map(({ id }) => id).join(", ")}`);
+  return row.id;
+}
+
+const toIdColumn = (kind: string) => `${kind}_id`;
+
+function suggestList(kind: string): string {
+  const noun = { clinic: "clinic", branch: "branch", application: "partner", endpoint: "endpoint" }[kind];
+  return noun === undefined ? "" : `; \`${formatCommandLine(`${noun} list`)}\` shows the names`;
+}
+
+/** Returns the name of an object; undefined if the read models do not have it. */
+export async function findName(pool: pg.Pool, key: string, id: string): Promise<string | undefined> {
+  const object = NAMED_OBJECTS[key];
+  if (!object) return undefined;
+  const [column] = object.names.split(",");
+  const { rows } = await pool.query<{ name: string }>(
+    `SELECT ${column} AS name FROM ${READ_MODEL_SCHEMA}.${object.table} WHERE ${toIdColumn(key)} = $1`,
+    [id],
+  );
+  return rows[0]?.name;
+}

@@ -1,0 +1,58 @@
+import type Koa from "koa";
+import type { KeyedHash } from "../../shared/auth/keyed-hash.ts";
+import { createApp, type RequestState } from "../../shared/http/app.ts";
+import type { Readiness } from "../../shared/http/health.ts";
+import { parseJsonBody } from "../../shared/http/request-body.ts";
+import { limitResponseTime } from "../../shared/http/response-timeout.ts";
+import { createRouter } from "../../shared/http/router.ts";
+import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
+import { limitAddressConcurrency } from "../../shared/rate-limit/middleware.ts";
+import type { Logger } from "../../shared/runtime/logger.ts";
+import { clinicCommands } from "../operations/commands.ts";
+import type { CommandDependencies } from "../operations/define-command.ts";
+import { exposeLogPosition, type WaitForReadModels } from "../partner-api/expose-log-position.ts";
+import { type OperatorState, requireOperator } from "./authorize.ts";
+import { COMMANDS_PATH, createOperatorDocument, toPathName } from "./document.ts";
+import { runCommand } from "./run-command.ts";
+
+export interface OperatorAppOptions {
+  logger: Logger;
+  dependencies: CommandDependencies;
+  /** Hashes requests, so that a retry can be told from another request. Names in a plain hash could be guessed. */
+  requestHash: KeyedHash;
+  limiter: RateLimiter;
+  waitForReadModels: WaitForReadModels;
+  checkReadiness: Readiness;
+  brand: string;
+  isProxyTrusted: boolean;
+  clock?: () => number;
+}
+
+const RESPONSE_TIMEOUT_MS = 25_000;
+
+/**
+ * Creates the Koa application with which a clinic's own systems run commands. The application needs its own listener:
+ * the ingress of the partner API routes by method, so it would publish every path of the command service.
+ */
+export function createOperatorApp(options: OperatorAppOptions): Koa<RequestState> {
+  const { dependencies, limiter, brand } = options;
+  const app = createApp({ ...options, retiredPaths: [] });
+  const document = createOperatorDocument(brand);
+  const router = createRouter<OperatorState>()
+    .use(limitAddressConcurrency())
+    .get("operations.openapi", "/operations/v1/openapi.json", (ctx) => {
+      ctx.body = document;
+    });
+  for (const command of clinicCommands)
+    router.post(
+      `operations.${toPathName(command)}`,
+      `${COMMANDS_PATH}/${toPathName(command)}`,
+      limitResponseTime(RESPONSE_TIMEOUT_MS, "event_log_unavailable"),
+      requireOperator(dependencies.log, limiter),
+      exposeLogPosition(brand, options.waitForReadModels),
+      parseJsonBody(),
+      runCommand(command, options),
+    );
+  app.use(router.routes());
+  return app;
+}

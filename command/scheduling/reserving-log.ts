@@ -1,0 +1,193 @@
+import { randomUUID } from "node:crypto";
+import { type Resource, resourceAggregate } from "../../shared/domain/clinic/resource.ts";
+import { DomainError } from "../../shared/domain/domain-error.ts";
+import { findFixtureResource, listFixtureOccupations, type Sandbox } from "../../shared/domain/partner/sandbox.ts";
+import { requireExisting } from "../../shared/domain/preconditions.ts";
+import {
+  findPlace,
+  foldReservations,
+  type HolderEvent,
+  withReservation,
+} from "../../shared/domain/scheduling/reservation-use.ts";
+import { toInstant } from "../../shared/domain/time/rfc3339.ts";
+import {
+  type EventLog,
+  LogUnavailableError,
+  type NewEvent,
+  WrongExpectedRevisionError,
+} from "../../shared/eventstore/log.ts";
+import type { LoadAggregate } from "../handling/aggregate-cache.ts";
+import { type CommandContext, loadAggregate } from "../handling/handle.ts";
+import { abandonReservation, findHolder, type Holder, readHolder } from "./holder.ts";
+import {
+  listResourceDays,
+  type ReservablePlace,
+  type ReservedPlace,
+  releasePlace,
+  reservePlace,
+} from "./resource-days.ts";
+
+interface ReservingLogOptions {
+  /** Sandbox of the command's clinic; null if the clinic is not a sandbox. */
+  sandbox: Sandbox | null;
+  /** Loads a resource, for example from memory. Only its capacity and clinic count, which never change. */
+  load?: LoadAggregate;
+  /** If true, reservations may exceed the capacity of a resource. */
+  overbooks: boolean;
+  /**
+   * Context of the events that reserve and release places. Its time is the current time, also in an import of earlier
+   * events.
+   */
+  context: CommandContext;
+}
+
+/**
+ * Creates the event log of a command about an appointment or a hold. An append to its stream first reserves the places
+ * that the events take, and then uses the reservations in the same append. So the resource's day decides who gets a
+ * place, and the holder's stream whether a reservation is in use. An append that ends reservations releases their
+ * places.
+ *
+ * After a conflict and after an unknown outcome, an append throws {@link WrongExpectedRevisionError}, so that `handle`
+ * decides again with the current state. Each attempt has new reservations. While an append may still arrive, its
+ * reservations are released only after the holder's stream has ended them.
+ *
+ * Appends throw {@link DomainError} `slot_taken` if a place is not free, and `resource_not_available` if its resource is
+ * retired.
+ */
+export function createReservingLog(log: EventLog, options: ReservingLogOptions): EventLog {
+  const { sandbox, overbooks, context, load = (aggregate, id) => loadAggregate(log, aggregate, id) } = options;
+  const findPlaceOf = async (event: HolderEvent): Promise<ReservablePlace | undefined> => {
+    const place = findPlace(event);
+    if (!place || Date.parse(place.endsAt) <= context.now) return undefined;
+    const resource = await loadResource(load, sandbox, place.resourceId);
+    if (!resource.active) throw new DomainError("resource_not_available", "the resource is retired");
+    return { ...place, resource: toReservable(resource, sandbox) };
+  };
+
+  /** Reserves the places. Then appends the events with the reservations. */
+  async function appendWithPlaces(stream: string, holder: Holder, expectedRevision: bigint, newEvents: NewEvent[]) {
+    const places: ReservedPlace[] = [];
+    const reservingEvents: NewEvent[] = [];
+    for (const newEvent of newEvents) {
+      const event = newEvent.event as HolderEvent;
+      const place = await findPlaceOf(event);
+      const reservationId = randomUUID();
+      if (place) places.push({ ...place, reservationId, days: [] });
+      reservingEvents.push(place ? { ...newEvent, event: withReservation(event, reservationId) } : newEvent);
+    }
+    const [firstPlace] = places;
+    if (!firstPlace) return log.append(stream, expectedRevision, newEvents);
+    await reserve(holder, expectedRevision, places);
+    try {
+      return await log.append(stream, expectedRevision, reservingEvents);
+    } catch (error) {
+      const position = await settle(holder, expectedRevision, reservingEvents.length, firstPlace.reservationId);
+      if (position !== undefined) return position;
+      await release(places);
+      if (!(error instanceof LogUnavailableError)) throw error;
+      throw new WrongExpectedRevisionError("the append did not arrive, and was abandoned", { cause: error });
+    }
+  }
+
+  async function reserve(holder: Holder, expectedRevision: bigint, places: readonly ReservedPlace[]): Promise<void> {
+    const reservedAt = toInstant(context.now);
+    try {
+      for (const place of places) {
+        const { reservationId, startsAt, endsAt } = place;
+        await reservePlace(log, place, { reservationId, ...holder, startsAt, endsAt, reservedAt }, context, overbooks);
+      }
+    } catch (error) {
+      await release(places);
+      // A refusal must not be out of date: a repetition of the same command may have taken the place.
+      if (error instanceof DomainError && (await readHolder(log, holder)).revision !== expectedRevision)
+        throw new WrongExpectedRevisionError("the holder of the reservation has changed", { cause: error });
+      throw error;
+    }
+  }
+
+  /**
+   * Finds the outcome of an append that failed. If it has not arrived, prevents that it still does.
+   *
+   * @returns log position of the append; undefined if its reservations have ended
+   */
+  async function settle(
+    holder: Holder,
+    expectedRevision: bigint,
+    eventCount: number,
+    reservationId: string,
+  ): Promise<bigint | undefined> {
+    for (;;) {
+      const { uses, events, revision } = await readHolder(log, holder);
+      const newRevision = expectedRevision + BigInt(eventCount);
+      if (uses.get(reservationId)?.place) return events.find((event) => event.revision === newRevision)?.position;
+      if (revision !== expectedRevision) return undefined;
+      try {
+        await abandonReservation(log, holder, reservationId, revision, context);
+        return undefined;
+      } catch (error) {
+        // Another append has arrived. At most one more read is needed, because the revision has moved.
+        if (!(error instanceof WrongExpectedRevisionError)) throw error;
+      }
+    }
+  }
+
+  /** If the log fails, the places stay reserved until somebody needs them, because their reservations have ended. */
+  async function release(places: readonly ReservedPlace[]): Promise<void> {
+    try {
+      for (const place of places) await releasePlace(log, place, context);
+    } catch (error) {
+      if (!(error instanceof LogUnavailableError) && !(error instanceof WrongExpectedRevisionError)) throw error;
+    }
+  }
+
+  async function findEndedPlaces(holder: Holder, expectedRevision: bigint, newEvents: readonly NewEvent[]) {
+    const { events } = await readHolder(log, holder);
+    const nextEvents = newEvents.map(({ event }) => ({ ...(event as HolderEvent), revision: expectedRevision + 1n }));
+    const uses = foldReservations([...events, ...nextEvents]);
+    const places: ReservedPlace[] = [];
+    for (const [reservationId, { place, endedAt }] of uses) {
+      if (!place || endedAt === undefined || endedAt <= expectedRevision) continue;
+      const resource = toReservable(await loadResource(load, sandbox, place.resourceId), sandbox);
+      places.push({ ...place, resource, reservationId, days: listResourceDays({ ...place, resource }) });
+    }
+    return places;
+  }
+
+  return {
+    ...log,
+    async append(stream, expectedRevision, newEvents) {
+      const holder = findHolder(stream);
+      if (!holder) return log.append(stream, expectedRevision, newEvents);
+      const endsPlaces = newEvents.some(({ event }) => mayEndReservation(event as HolderEvent));
+      const endedPlaces = endsPlaces ? await findEndedPlaces(holder, expectedRevision, newEvents) : [];
+      const position = await appendWithPlaces(stream, holder, expectedRevision, newEvents);
+      await release(endedPlaces);
+      return position;
+    },
+  };
+}
+
+function mayEndReservation({ type, data }: HolderEvent): boolean {
+  return (
+    type === "ResourceReleased" || type === "HoldReleased" || (type === "ResourceAllocated" && !!data.isConsequence)
+  );
+}
+
+/**
+ * Loads a resource, in a sandbox from its fixture.
+ *
+ * @throws {DomainError} `resource_not_found`
+ */
+export async function loadResource(
+  load: LoadAggregate,
+  sandbox: Sandbox | null,
+  resourceId: string,
+): Promise<Resource> {
+  if (sandbox) return requireExisting(findFixtureResource(sandbox, resourceId), "resource");
+  return requireExisting((await load(resourceAggregate, resourceId)).state, "resource");
+}
+
+function toReservable({ id, clinicId, addition: { capacity } }: Resource, sandbox: Sandbox | null) {
+  const fixtureOccupations = sandbox ? listFixtureOccupations(sandbox, id) : [];
+  return { clinicId, capacity, sandboxGeneration: sandbox?.generation ?? 0, fixtureOccupations };
+}

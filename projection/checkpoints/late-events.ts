@@ -1,0 +1,162 @@
+import type { ClientBase, Pool } from "pg";
+import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
+import { toStreamName } from "../../shared/domain/events/category.ts";
+import { animalConsentStreams } from "../../shared/domain/events/consent.ts";
+import {
+  installationStreams,
+  partnerApplicationStreams,
+  webhookEndpointStreams,
+} from "../../shared/domain/events/partner.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import type { WebhookCheckpointName } from "./checkpoint.ts";
+
+/** Age after which a late event gets no deliveries, because the rows that would show a repetition are deleted. */
+export const MAX_LATE_AGE = "30 days";
+
+/**
+ * Finds the public events that exist before a replay of their stream, for {@link recordLateEvents}.
+ *
+ * @param eventIds ids of the replayed events
+ */
+export async function findPublicEvents(client: ClientBase, eventIds: readonly string[]): Promise<string[]> {
+  const { rows } = await client.query<{ id: string }>(
+    `SELECT event_id AS id FROM ${READ_MODEL_SCHEMA}.public_event WHERE event_id = ANY ($1::uuid[])`,
+    [eventIds],
+  );
+  return rows.map(({ id }) => id);
+}
+
+/**
+ * Records that the transaction adds public events that the checkpoints may have passed.
+ *
+ * @param knownIds ids of the events that are not new
+ */
+export async function recordLateEvents(
+  client: ClientBase,
+  eventIds: readonly string[],
+  knownIds: readonly string[],
+): Promise<void> {
+  await client.query(
+    `INSERT INTO webhooks.late_event (event_id, position, needs_deliveries, needs_message)
+     SELECT event_id, position, true, true FROM ${READ_MODEL_SCHEMA}.public_event
+      WHERE event_id = ANY ($1::uuid[]) AND event_id <> ALL ($2::uuid[]) AND type IS NOT NULL
+     ON CONFLICT (event_id) DO UPDATE SET needs_deliveries = true, needs_message = true`,
+    [eventIds, knownIds],
+  );
+}
+
+/**
+ * Endpoints that got no deliveries while a stream was quarantined, because the row that grants the access was missing,
+ * with the position from which on deliveries are missing. `ended` are the streams that have left the quarantine.
+ */
+const UNMATCHED_ENDPOINTS_SQL = `
+  endpoint AS MATERIALIZED (
+    SELECT e.clinic_id, e.application_id, min(s.unmatched_position) AS position
+      FROM ended s
+      JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e
+        ON s.stream IN ('${toStreamName(webhookEndpointStreams, "")}' || e.endpoint_id,
+                        '${toStreamName(partnerApplicationStreams, "")}' || e.application_id)
+        OR (s.stream LIKE '${toStreamName(animalConsentStreams, "")}%' AND e.clinic_id = s.clinic_id)
+        OR EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.installation i
+                    WHERE s.stream = '${toStreamName(installationStreams, "")}' || i.installation_id
+                      AND i.application_id = e.application_id AND COALESCE(e.clinic_id, i.clinic_id) = i.clinic_id)
+     WHERE e.status <> 'revoked'
+     GROUP BY e.clinic_id, e.application_id
+  )`;
+
+/**
+ * Events that concern these endpoints. Events that already have deliveries are included, because the dispatcher adds no
+ * delivery twice.
+ */
+const UNMATCHED_EVENTS_SQL = `
+  SELECT v.event_id, v.position, v.type, v.occurred_at
+    FROM endpoint JOIN ${READ_MODEL_SCHEMA}.public_event v
+      ON v.clinic_id = endpoint.clinic_id AND v.position > endpoint.position
+  UNION
+  SELECT v.event_id, v.position, v.type, v.occurred_at
+    FROM endpoint
+    JOIN ${READ_MODEL_SCHEMA}.installation i ON endpoint.clinic_id IS NULL AND i.application_id = endpoint.application_id
+    JOIN ${READ_MODEL_SCHEMA}.public_event v ON v.installation_id = i.installation_id AND v.position > endpoint.position
+  UNION
+  SELECT v.event_id, v.position, v.type, v.occurred_at
+    FROM endpoint
+    JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint own
+      ON endpoint.clinic_id IS NULL AND own.clinic_id IS NULL AND own.application_id = endpoint.application_id
+    JOIN ${READ_MODEL_SCHEMA}.public_event v ON v.endpoint_id = own.endpoint_id AND v.position > endpoint.position`;
+
+/**
+ * Records the public events that were processed while streams were quarantined that grant access to them. Must run after
+ * the rows of the streams are written, and before their records in `quarantined_stream` are deleted.
+ *
+ * @param schema read models in which the streams were quarantined
+ * @param stream if undefined, all streams that the live read models have not quarantined
+ */
+export async function recordUnmatchedEvents(client: ClientBase, schema: string, stream?: string): Promise<void> {
+  await client.query(
+    `WITH ended AS (
+       SELECT stream, clinic_id, unmatched_position FROM ${schema}.quarantined_stream
+        WHERE stream = $1
+           OR ($1 IS NULL AND stream NOT IN (SELECT stream FROM ${READ_MODEL_SCHEMA}.quarantined_stream))),
+     ${UNMATCHED_ENDPOINTS_SQL}
+     INSERT INTO webhooks.late_event (event_id, position, needs_deliveries, needs_message)
+     SELECT event_id, position, true, false FROM (${UNMATCHED_EVENTS_SQL}) e
+      WHERE type IS NOT NULL AND occurred_at > now() - interval '${MAX_LATE_AGE}'
+     ON CONFLICT (event_id) DO UPDATE SET needs_deliveries = true`,
+    [stream],
+  );
+}
+
+/**
+ * Records the public events up to a checkpoint that other read models lacked or could not match with endpoints, because
+ * streams were quarantined. The transaction must hold a lock that keeps the checkpoint from moving.
+ *
+ * @param otherSchema schema of the other read models. If it was dropped, nothing is recorded
+ */
+export async function recordMissingEvents(
+  client: ClientBase,
+  otherSchema: string,
+  { name, position }: { name: WebhookCheckpointName; position: bigint },
+): Promise<void> {
+  const { rowCount } = await client.query("SELECT FROM pg_namespace WHERE nspname = $1", [otherSchema]);
+  if (rowCount === 0) return;
+  await client.query(
+    `INSERT INTO webhooks.late_event AS late (event_id, position, needs_deliveries, needs_message)
+     SELECT e.event_id, e.position, $2, NOT $2 FROM ${READ_MODEL_SCHEMA}.public_event e
+      WHERE e.type IS NOT NULL AND e.position <= $1
+        AND e.position >= (SELECT min(position) FROM ${otherSchema}.quarantined_stream)
+        AND e.occurred_at > now() - interval '${MAX_LATE_AGE}'
+        AND (e.appointment_id IS NULL
+             OR '${toStreamName(appointmentStreams, "")}' || e.appointment_id IN (SELECT stream FROM ${otherSchema}.quarantined_stream))
+        AND NOT EXISTS (SELECT FROM ${otherSchema}.public_event o WHERE o.event_id = e.event_id)
+     ON CONFLICT (event_id) DO UPDATE
+       SET needs_deliveries = late.needs_deliveries OR excluded.needs_deliveries,
+           needs_message = late.needs_message OR excluded.needs_message`,
+    [position, name === "deliveries"],
+  );
+  if (name === "deliveries") await recordUnmatchedEvents(client, otherSchema);
+}
+
+const RETRY_INTERVAL = "10 minutes";
+
+/**
+ * Sets a public event aside that cannot be processed, so that others do not wait for it. The event is tried again every
+ * ten minutes.
+ *
+ * @param cause error message without values of the event
+ */
+export async function setEventAside(
+  db: Pool | ClientBase,
+  { eventId, position }: { eventId: string; position: bigint },
+  name: WebhookCheckpointName,
+  cause: string,
+): Promise<void> {
+  await db.query(
+    `INSERT INTO webhooks.late_event AS late (event_id, position, needs_deliveries, needs_message, cause, next_try_at)
+     VALUES ($1, $2, $3, NOT $3, $4, now() + interval '${RETRY_INTERVAL}')
+     ON CONFLICT (event_id) DO UPDATE
+       SET needs_deliveries = late.needs_deliveries OR excluded.needs_deliveries,
+           needs_message = late.needs_message OR excluded.needs_message,
+           cause = excluded.cause, next_try_at = excluded.next_try_at`,
+    [eventId, position, name === "deliveries", cause],
+  );
+}

@@ -1,0 +1,210 @@
+import type { Environment } from "../../../shared/domain/events/fields.ts";
+
+export interface DueEndpoint {
+  environment: Environment;
+  applicationId: string;
+  endpointId: string;
+}
+
+/** Number of deliveries to claim for an endpoint. */
+export interface Grant extends DueEndpoint {
+  count: number;
+  inProgress: number;
+}
+
+/** Maximum number of attempts in progress. A hanging attempt costs a socket and about 30 KB of memory. */
+const MAX_ATTEMPTS = 960;
+
+/** Maximum number of claimed deliveries: attempts in progress, and attempts whose outcome is not yet recorded. */
+export const MAX_CLAIMED = 2 * MAX_ATTEMPTS;
+
+const MAX_GRANTED = 192;
+
+/**
+ * An application may use this share of the free capacity, and an endpoint this share of what its application may still
+ * use. So endpoints that hang leave some for others of their application.
+ */
+const APPLICATION_SHARE = 1 / 4;
+const ENDPOINT_SHARE = 1 / 2;
+
+/**
+ * Limits of an endpoint that has answered well. Other endpoints have the minimum, and failing endpoints have one
+ * attempt.
+ */
+const MIN_PER_ENDPOINT = 4;
+const MAX_PER_ENDPOINT = 64;
+
+/** A longer attempt does not let its endpoint have more attempts at a time. */
+const MAX_QUICK_ATTEMPT_MS = 1_000;
+
+interface EndpointState extends DueEndpoint {
+  isDue: boolean;
+  /** True if the endpoint became due after the current claim began. */
+  isNew: boolean;
+  isFailing: boolean;
+  /** The rate limit permits no attempt before this time. */
+  notBefore: number;
+  inProgress: number;
+  maxAttempts: number;
+}
+
+/** The endpoints of an application. The endpoint that had a turn longest ago comes first. */
+interface ApplicationState {
+  inProgress: number;
+  endpoints: Map<string, EndpointState>;
+}
+
+/**
+ * Decides whose deliveries a process attempts next, in one environment. Knows the endpoints with due deliveries, so that
+ * a claim need not search them, and the attempts in progress. An outdated entry only causes a claim that finds nothing.
+ *
+ * Applications take turns, and so do the endpoints of an application. The limits are dynamic thresholds (Choudhury and
+ * Hahne): an application may use a quarter of the free capacity. So a single application stops at a fifth of the
+ * capacity, and others always find some.
+ */
+export class Schedule {
+  /** The application that had a turn longest ago comes first. */
+  readonly #applications = new Map<string, ApplicationState>();
+  readonly #clock: () => number;
+  #inProgress = 0;
+  #claimedCount = 0;
+
+  /** @param clock returns the milliseconds since any fixed point in time */
+  constructor(clock: () => number) {
+    this.#clock = clock;
+  }
+
+  add(endpoint: DueEndpoint): void {
+    Object.assign(this.#find(endpoint), { isDue: true, isNew: true });
+  }
+
+  get hasDue(): boolean {
+    return this.#listEndpoints().some(({ isDue }) => isDue);
+  }
+
+  listDueIds(): string[] {
+    return this.#listEndpoints().flatMap(({ isDue, endpointId }) => (isDue ? [endpointId] : []));
+  }
+
+  /** Decides how many deliveries of each endpoint to claim now. */
+  grant(): Grant[] {
+    const counts = new Map<EndpointState, number>();
+    let remaining = Math.min(MAX_GRANTED, MAX_ATTEMPTS - this.#inProgress, MAX_CLAIMED - this.#claimedCount);
+    let free = MAX_ATTEMPTS - this.#inProgress;
+    const used = new Map([...this.#applications].map(([id, { inProgress }]) => [id, inProgress]));
+    let isGranting = true;
+    while (isGranting) {
+      isGranting = false;
+      for (const [applicationId, application] of [...this.#applications]) {
+        const inUse = used.get(applicationId) ?? 0;
+        const limit = toShare(free, APPLICATION_SHARE);
+        const endpoint =
+          remaining > 0 && inUse < limit ? this.#takeTurn(application, counts, limit - inUse) : undefined;
+        if (!endpoint) continue;
+        counts.set(endpoint, (counts.get(endpoint) ?? 0) + 1);
+        used.set(applicationId, inUse + 1);
+        this.#applications.delete(applicationId);
+        this.#applications.set(applicationId, application);
+        free -= 1;
+        remaining -= 1;
+        isGranting = true;
+      }
+    }
+    return Array.from(counts, ([endpoint, count]) => {
+      const { environment, applicationId, endpointId, inProgress } = endpoint;
+      endpoint.isNew = false;
+      return { environment, applicationId, endpointId, count, inProgress };
+    });
+  }
+
+  /** @param available capacity that the application may still use */
+  #takeTurn(
+    { endpoints }: ApplicationState,
+    counts: ReadonlyMap<EndpointState, number>,
+    available: number,
+  ): EndpointState | undefined {
+    const now = this.#clock();
+    for (const endpoint of endpoints.values()) {
+      const { isDue, isFailing, notBefore, inProgress, maxAttempts, endpointId } = endpoint;
+      if (!isDue || notBefore > now) continue;
+      const inUse = inProgress + (counts.get(endpoint) ?? 0);
+      const limit = Math.min(isFailing ? 1 : maxAttempts, toShare(available, ENDPOINT_SHARE));
+      if (inUse >= limit) continue;
+      endpoints.delete(endpointId);
+      endpoints.set(endpointId, endpoint);
+      return endpoint;
+    }
+    return undefined;
+  }
+
+  /**
+   * Records what a claim has found.
+   *
+   * @param state.hasMore true if more deliveries may be due
+   * @param state.pauseMs time until the rate limit permits the next attempt
+   */
+  recordClaim(endpoint: DueEndpoint, state: { isFailing: boolean; hasMore: boolean; pauseMs: number }): void {
+    const found = this.#find(endpoint);
+    found.isFailing = state.isFailing;
+    found.notBefore = this.#clock() + state.pauseMs;
+    if (!state.hasMore && !found.isNew) found.isDue = false;
+  }
+
+  /** @returns function that ends the attempt, and returns a function to call when its outcome is recorded */
+  start(endpoint: DueEndpoint): (isSuccess: boolean) => () => void {
+    const startedAt = this.#clock();
+    const application = this.#findApplication(endpoint.applicationId);
+    const state = this.#find(endpoint);
+    this.#inProgress += 1;
+    this.#claimedCount += 1;
+    application.inProgress += 1;
+    state.inProgress += 1;
+    return (isSuccess) => {
+      const isQuick = isSuccess && this.#clock() - startedAt <= MAX_QUICK_ATTEMPT_MS;
+      // An endpoint that uses all it may gets more after a quick success. A failed or slow attempt halves the number.
+      if (!isQuick) state.maxAttempts = Math.max(MIN_PER_ENDPOINT, Math.floor(state.maxAttempts / 2));
+      else if (state.inProgress >= state.maxAttempts)
+        state.maxAttempts = Math.min(MAX_PER_ENDPOINT, state.maxAttempts + 1);
+      this.#inProgress -= 1;
+      application.inProgress -= 1;
+      state.inProgress -= 1;
+      return () => {
+        this.#claimedCount -= 1;
+      };
+    };
+  }
+
+  /** Forgets endpoints that have neither due deliveries nor attempts in progress. */
+  removeUnused(): void {
+    for (const [applicationId, { endpoints }] of this.#applications) {
+      for (const [endpointId, { isDue, inProgress }] of endpoints)
+        if (!isDue && inProgress === 0) endpoints.delete(endpointId);
+      if (endpoints.size === 0) this.#applications.delete(applicationId);
+    }
+  }
+
+  #listEndpoints(): EndpointState[] {
+    return [...this.#applications.values()].flatMap(({ endpoints }) => [...endpoints.values()]);
+  }
+
+  #findApplication(applicationId: string): ApplicationState {
+    const application = this.#applications.get(applicationId) ?? { inProgress: 0, endpoints: new Map() };
+    this.#applications.set(applicationId, application);
+    return application;
+  }
+
+  #find({ environment, applicationId, endpointId }: DueEndpoint): EndpointState {
+    const { endpoints } = this.#findApplication(applicationId);
+    const endpoint = endpoints.get(endpointId) ?? {
+      ...{ environment, applicationId, endpointId, isDue: false, isNew: false, isFailing: false, notBefore: 0 },
+      ...{ inProgress: 0, maxAttempts: MIN_PER_ENDPOINT },
+    };
+    endpoints.set(endpointId, endpoint);
+    return endpoint;
+  }
+}
+
+/** Returns a share of a capacity, but at least one. */
+function toShare(capacity: number, share: number): number {
+  return Math.max(1, Math.floor(capacity * share));
+}

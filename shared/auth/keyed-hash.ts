@@ -1,0 +1,24 @@
+import { createHmac, hkdfSync } from "node:crypto";
+import type { Config } from "../runtime/config.ts";
+
+/** HMACs (SHA-256, hex) of texts. Without the key, nobody can find a text by trying all texts. */
+export interface KeyedHash {
+  /** Returns the HMAC with the current key. */
+  hash(text: string): string;
+  /** Returns the HMACs with all keys, which include former ones that are still configured. */
+  listHashes(text: string): string[];
+}
+
+/** Creates HMACs with keys for one purpose, which are derived from the master keys of personal data. */
+export function createKeyedHash(
+  { current, keys }: Config<"PERSONAL_DATA_KEYS">["PERSONAL_DATA_KEYS"],
+  purpose: string,
+): KeyedHash {
+  const deriveKey = (masterKey: string) => hkdfSync("sha256", Buffer.from(masterKey, "base64"), "", purpose, 32);
+  const hmacKeys = new Map(Object.entries(keys).map(([id, key]) => [id, Buffer.from(deriveKey(key))]));
+  const hashWith = (key: Buffer, text: string) => createHmac("sha256", key).update(text).digest("hex");
+  return {
+    hash: (text) => hashWith(hmacKeys.get(current) as Buffer, text),
+    listHashes: (text) => Array.from(hmacKeys.values(), (key) => hashWith(key, text)),
+  };
+}

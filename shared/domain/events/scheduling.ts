@@ -1,0 +1,54 @@
+import { z } from "zod";
+import { completeEvents, defineCategory, type EventOf } from "./category.ts";
+import { calendarDate, instant, uuid } from "./fields.ts";
+
+/** Maximum number of reservations on a day, so that an event stays far below the log's limit. */
+export const MAX_DAY_RESERVATIONS = 1_000;
+
+/** Schema of a place that an appointment or a hold reserves before an event in its own stream uses it. */
+const reservation = z.object({
+  /** New for each attempt, and the same in all days that the span touches. */
+  reservationId: uuid,
+  /** Category and id of the stream that uses the reservation, or ends it. */
+  holder: z.enum(["appointment", "hold"]),
+  holderId: uuid,
+  startsAt: instant,
+  endsAt: instant,
+  reservedAt: instant,
+  /** True if the staff knowingly exceeded the capacity. */
+  isOverbooked: z.boolean(),
+});
+export type Reservation = z.infer<typeof reservation>;
+
+const resourceDay = {
+  resourceId: uuid,
+  clinicId: uuid,
+  /** 0 outside of sandboxes. Each generation has days of its own, which begin with the fixture's allocations. */
+  sandboxGeneration: z.int().min(0),
+  /** Day in UTC. */
+  day: calendarDate,
+};
+
+const reservations = z.array(reservation).max(MAX_DAY_RESERVATIONS);
+
+/** The reservation that an event makes or releases. */
+const changedReservation = { reservationId: uuid, holderId: uuid };
+
+/** Returns the id of a stream: `<resource>.<day>`, in a sandbox with the generation. */
+export function toResourceDayId({ resourceId, sandboxGeneration, day }: ResourceDay): string {
+  return [resourceId, day, ...(sandboxGeneration > 0 ? [sandboxGeneration] : [])].join(".");
+}
+
+/**
+ * Events of a resource on one day. The stream is the only authority for the places of the resource: an append at the
+ * expected revision decides who gets a place. Each event contains all open reservations. A reservation can be open
+ * although its appointment has ended it. Whoever needs the place releases it.
+ */
+export const resourceDayStreams = defineCategory("resourceDay", ({ data }) => toResourceDayId(data), completeEvents, {
+  PlaceReserved: z.object({ ...resourceDay, ...changedReservation, reservations: reservations.min(1) }),
+  PlaceReleased: z.object({ ...resourceDay, ...changedReservation, reservations }),
+});
+export type ResourceDayEvent = EventOf<typeof resourceDayStreams>;
+
+/** Identifies the stream of a resource's day. */
+export type ResourceDay = z.infer<z.ZodObject<typeof resourceDay>>;

@@ -1,0 +1,144 @@
+import { createBackoff } from "./backoff.ts";
+import { classify } from "./failures.ts";
+import type { Logger } from "./logger.ts";
+
+export interface Loop {
+  /** Name of the loop in log lines. */
+  name: string;
+  logger: Logger;
+  signal: AbortSignal;
+  /** Called with each error, and with null after each success. */
+  report(error: unknown): void;
+}
+
+export interface Work<Item> {
+  /** Waits for items, and returns those to handle next. Returns undefined at the end, for example after an abort. */
+  take(): Promise<readonly Item[] | undefined>;
+  /** Handles all items together, or none of them. May be repeated, because the response of a server can be lost. */
+  handle(items: readonly Item[]): Promise<void>;
+  /**
+   * Called with an item that cannot be handled, although the servers respond.
+   *
+   * @throws the error if the loop must stop at the item
+   */
+  setAside(item: Item, error: unknown): Promise<void> | void;
+  /**
+   * Runs a small transaction. If it is slow, fails or is absent, a timeout of a single item is a failure of the server.
+   */
+  probe?(): Promise<unknown>;
+}
+
+/**
+ * Handles items until there are no more, or the signal aborts. {@link classify} decides what a failure means. If a server
+ * fails, tries the same items again, so that none is lost or set aside. If an item fails, sets only this item aside.
+ *
+ * @throws an error after which the loop must stop
+ */
+export async function runWork<Item>(work: Work<Item>, loop: Loop): Promise<void> {
+  const ignoreAbort = (error: unknown) => {
+    if (!loop.signal.aborted) throw error;
+  };
+  const handle = (items: readonly Item[]) => {
+    let timeoutCount = 0;
+    return retry(
+      loop,
+      () => work.handle(items),
+      async (error) => {
+        const kind = classify(error);
+        if (kind !== "slow" || items.length > 1) return kind === "server";
+        timeoutCount += 1;
+        return timeoutCount < MAX_TIMEOUTS || !(await isFast(work.probe));
+      },
+    );
+  };
+  const setAside = (item: Item, error: unknown) => retry(loop, async () => work.setAside(item, error));
+  for (;;) {
+    const items = await retry(loop, work.take).catch(ignoreAbort);
+    if (!items) return;
+    await divide(items, { handle, setAside }).catch(ignoreAbort);
+  }
+}
+
+async function isFast(probe: Work<unknown>["probe"]): Promise<boolean> {
+  const startedAt = performance.now();
+  try {
+    await probe?.();
+  } catch {
+    return false;
+  }
+  return probe !== undefined && performance.now() - startedAt < FAST_MS;
+}
+
+/** Time limit for a probe of a server that is not slow. */
+const FAST_MS = 1_000;
+
+/** Number of times that a single item must exceed the time limit of a statement before it is set aside. */
+const MAX_TIMEOUTS = 3;
+
+/**
+ * Handles items together. If an item may be the cause of a failure, handles each half separately, so that it delays no
+ * other item. An item that fails alone is set aside.
+ *
+ * @throws a failure that concerns all items
+ */
+export async function divide<Item>(
+  items: readonly Item[],
+  work: Pick<Work<Item>, "handle" | "setAside">,
+): Promise<void> {
+  if (items.length === 0) return;
+  try {
+    await work.handle(items);
+  } catch (error) {
+    if (!["item", "slow"].includes(classify(error))) throw error;
+    if (items.length === 1) return work.setAside(items[0] as Item, error);
+    const middle = Math.ceil(items.length / 2);
+    await divide(items.slice(0, middle), work);
+    await divide(items.slice(middle), work);
+  }
+}
+
+/**
+ * Repeats a job until the signal aborts. Retries it after each error, because a job has no items to set aside.
+ *
+ * @param run returns true if more work is left
+ * @param pause waits until the next repetition; called when no work is left
+ */
+export async function repeat(loop: Loop, run: () => Promise<unknown>, pause: () => Promise<void>): Promise<void> {
+  while (!loop.signal.aborted) {
+    const hasMore = await retry(loop, run, () => true).catch(() => false); // only if the signal aborts
+    if (hasMore !== true) await pause();
+  }
+}
+
+const RETRY_DELAYS_MS = { firstMs: 100, maxMs: 3_000 };
+
+/** A run that fails after this time, for example because a connection was lost, does not count as a repeated failure. */
+const LONG_RUN_MS = 60_000;
+
+/**
+ * Runs until success. Waits after each failure, by default only after failures of servers.
+ *
+ * @throws an error that `shouldRetry` rejects, and any error after the signal has aborted
+ */
+export async function retry<Result>(
+  { name, logger, signal, report }: Loop,
+  run: () => Promise<Result>,
+  shouldRetry: (error: unknown) => boolean | Promise<boolean> = (error) => classify(error) === "server",
+): Promise<Result> {
+  const backoff = createBackoff(RETRY_DELAYS_MS);
+  for (;;) {
+    const startedAt = performance.now();
+    try {
+      const result = await run();
+      report(null);
+      return result;
+    } catch (error) {
+      if (signal.aborted || !(await shouldRetry(error))) throw error;
+      logger.warn({ error, loop: name }, "A loop failed and will be retried.");
+      report(error);
+    }
+    if (performance.now() - startedAt > LONG_RUN_MS) backoff.reset();
+    await backoff.pause(signal);
+    signal.throwIfAborted();
+  }
+}

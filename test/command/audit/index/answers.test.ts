@@ -1,0 +1,127 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import pg from "pg";
+import { startAuditService } from "../../../../command/audit/start.ts";
+import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
+import { eventually } from "../../../support/eventually.ts";
+import { parseMetrics, readSample } from "../../../support/metrics.ts";
+import { startSeparateLog } from "../../../support/own-log.ts";
+import { runAuditCommand } from "../cli-terminal.ts";
+import {
+  type AuditWorld,
+  type ClinicHistory,
+  createClinicWithHistory,
+  getTypes,
+  requestAudit,
+  startAuditWorld,
+  type TestAuditor,
+} from "../world.ts";
+
+describe("answers from the audit index", () => {
+  let world: AuditWorld;
+  let history: ClinicHistory;
+  let auditor: TestAuditor;
+
+  before(async () => {
+    world = await startAuditWorld();
+    history = await createClinicWithHistory(world.log);
+    auditor = await world.registerAuditor([history.clinicId]);
+  });
+  after(() => world.stop());
+
+  const request = (url: string, path: string) =>
+    requestAudit(`${url}/audit/v1/${path}`, { Authorization: `Bearer ${auditor.credential}` });
+
+  it("without Postgres, the events and the state of a stream are available, and other questions fail with 503", async () => {
+    const service = await startAuditService({ ...world.env, DATABASE_URL: "postgres://nobody@127.0.0.1:1/clinic" });
+    try {
+      const { lines, end } = await request(service.url, `events?stream=${history.stream}`);
+      expect([lines.length, end.count]).to.deep.equal([3, 3]);
+      expect((await request(service.url, `state?stream=${history.stream}`)).body.state.status).to.equal("cancelled");
+      for (const path of ["events", "accesses", "export"]) {
+        const { status, body } = await request(service.url, `${path}?clinic=${history.clinicId}`);
+        expect([path, status, body.error]).to.deep.equal([path, 503, "data_source_unavailable"]);
+      }
+    } finally {
+      await service.stop();
+    }
+  });
+
+  it("an index that is behind fails with 503 and its position, and the command line exits with 4", async () => {
+    const client = new pg.Client(world.database.urls.projection);
+    await client.connect();
+    await client.query("BEGIN; LOCK audit.checkpoint IN ROW EXCLUSIVE MODE; SELECT FROM audit.checkpoint FOR UPDATE");
+    try {
+      const { rows } = await client.query<{ position: string }>("SELECT position FROM audit.checkpoint");
+      const { status, body, headers } = await auditor.request(`/audit/v1/events?clinic=${history.clinicId}`);
+      expect([status, body.error, headers.get("Retry-After")]).to.deep.equal([503, "index_behind", "2"]);
+      expect(body.details).to.deep.equal([
+        { path: "position", message: `the index covers the log up to position ${rows[0]?.position}` },
+      ]);
+      const { code, errorLines } = await runAuditCommand(["events", "--clinic", history.clinicId], { env: world.env });
+      expect([code, errorLines.length]).to.deep.equal([4, 1]);
+      expect(errorLines[0]).to.match(/^audit: The audit index covers the log up to position \d+ of \d+\./);
+    } finally {
+      await client.end();
+    }
+    expect((await auditor.request(`/audit/v1/events?clinic=${history.clinicId}`)).status).to.equal(200);
+  });
+
+  it("an index of another log answers no question, names the remedy, and counts as behind", async () => {
+    const readLag = async (url: string) =>
+      readSample(parseMetrics(await (await fetch(`${url}/metrics`)).text()), "audit_index_lag_seconds", {}) as number;
+    const otherLog = await startSeparateLog();
+    const other = await startAuditWorld({}, otherLog.eventstoreUrl, world.database);
+    try {
+      const otherAuditor = await other.registerAuditor(null);
+      for (const path of ["events", "accesses"]) {
+        const { status, body } = await otherAuditor.request(`/audit/v1/${path}?clinic=${history.clinicId}`);
+        expect([path, status, body.error]).to.deep.equal([path, 503, "different_log"]);
+        expect(body.details[0].message).to.match(/--adopt-log`.*audit rebuild-index`/);
+      }
+      const { code, errorLines } = await runAuditCommand(["events", "--clinic", history.clinicId], { env: other.env });
+      expect([code, errorLines.length]).to.deep.equal([3, 1]);
+      expect(errorLines[0]).to.match(/^audit: The event log is not the one that the audit index was built from/);
+      const lagBefore = await readLag(world.url);
+      await eventually(
+        "the lag is reset if the index covers the log",
+        async () => (await readLag(world.url)) < lagBefore,
+      );
+      await eventually("the lag grows if the log is another", async () => (await readLag(other.url)) > 15);
+    } finally {
+      await other.stop();
+      await otherLog.stop();
+    }
+    expect((await auditor.request(`/audit/v1/events?clinic=${history.clinicId}`)).status).to.equal(200);
+  });
+
+  it("an event that the log no longer has is listed in its place with a problem, and an export of its clinic fails", async () => {
+    const deleted = await createClinicWithHistory(world.log);
+    const reader = await world.registerAuditor([deleted.clinicId]);
+    const list = async () => (await reader.request(`/audit/v1/events?clinic=${deleted.clinicId}`)).lines;
+    const linesBefore = await list();
+    const client = connectEventStore(world.env.EVENTSTORE_URL as string, "test");
+    await client.tombstoneStream(deleted.stream);
+    await client.dispose();
+    expect(await list(), "before the events are scavenged").to.deep.equal(linesBefore);
+    // The embedded log cannot scavenge, so the rows get ids that it does not contain.
+    const owner = new pg.Client(world.database.urls.projection);
+    await owner.connect();
+    await owner.query("UPDATE audit.event SET event_id = gen_random_uuid() WHERE stream = $1", [deleted.stream]);
+    await owner.end();
+    const lines = await list();
+    expect(getTypes(lines)).to.deep.equal(getTypes(linesBefore));
+    const missing = lines.filter(({ problem }) => problem === "missing_in_log");
+    expect(missing.map(({ stream, revision, data }) => [stream, revision, data])).to.deep.equal(
+      [0, 1, 2].map((revision) => [deleted.stream, revision, null]),
+    );
+    expect(missing[0].actor).to.deep.equal({ type: "operator", id: "test" });
+    const exported = await reader.request(`/audit/v1/export?clinic=${deleted.clinicId}`).catch((error: Error) => error);
+    expect(exported).to.be.instanceOf(TypeError);
+    const out = `/tmp/${randomUUID()}.ndjson`;
+    const args = ["export", "--clinic", deleted.clinicId, "--out", out];
+    const { code, errorLines } = await runAuditCommand(args, { env: world.env });
+    expect([code, errorLines[0]?.includes(`revision 0 of ${deleted.stream}, revision 1 of`)]).to.deep.equal([3, true]);
+    expect((await runAuditCommand([...args, "--read-log"], { env: world.env })).code).to.equal(0);
+  });
+});

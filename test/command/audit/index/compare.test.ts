@@ -1,0 +1,129 @@
+import { jsonEvent } from "@eventstore/db-client";
+import { expect } from "chai";
+import pg from "pg";
+import { TREE_HEAD_STREAM } from "../../../../command/audit/tree/published-heads.ts";
+import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
+import { startTreeWorld, type TreeWorld } from "../tree/tree-world.ts";
+import { type ClinicHistory, createClinicWithHistory } from "../world.ts";
+
+describe("the comparison of the audit index with the log", () => {
+  let world: TreeWorld;
+  let history: ClinicHistory;
+  let owner: pg.Client;
+
+  before(async () => {
+    world = await startTreeWorld();
+    owner = new pg.Client(world.database.urls.projection);
+    await owner.connect();
+    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
+    await client.appendToStream("laboratory", jsonEvent({ type: "Sample", data: {} }));
+    await client.dispose();
+    for (let count = 0; count < 3; count += 1) history = await createClinicWithHistory(world.log);
+    await world.publishHead();
+  });
+  after(async () => {
+    await owner?.end();
+    await world?.stop();
+  });
+
+  const verify = () => world.run(["verify-index"]);
+
+  it("the command `verify-index` verifies an index that equals the log", async () => {
+    const { code, output } = await verify();
+    expect(code).to.equal(0);
+    expect(output).to.match(/^the index equals the log up to position \d+, with \d+ events in the tree\n$/);
+    const { rows } = await owner.query("SELECT verified_at IS NOT NULL AS verified FROM audit.checkpoint");
+    expect(rows[0].verified).to.equal(true);
+  });
+
+  const alterations: [string, string, RegExp][] = [
+    ["a row whose type was changed", "UPDATE audit.event SET type = 'Other' WHERE stream = $1", /differs from the log/],
+    [
+      "a row whose subjects were changed",
+      "UPDATE audit.event SET subjects = '{}' WHERE stream = $1",
+      /differs from the log/,
+    ],
+    ["a row whose actor was removed", "UPDATE audit.event SET actor = NULL WHERE stream = $1", /differs from the log/],
+    ["a missing row", "DELETE FROM audit.event WHERE stream = $1", /is missing in the index/],
+    [
+      "a row of an event that the log does not have",
+      `INSERT INTO audit.event SELECT position + 1, revision, leaf_number + 100000, event_id, correlation_id, causation_id,
+         leaf_hash, stream, type, actor, occurred_at, stored_at, clinics, subjects, origins
+       FROM audit.event WHERE stream = $1`,
+      /is missing in the log/,
+    ],
+    [
+      "an event that a subject lacks",
+      "DELETE FROM audit.subject USING audit.event e WHERE e.position = subject.position AND e.stream = $1",
+      /is not found under all its subjects/,
+    ],
+    [
+      "an object whose first event is forgotten",
+      "DELETE FROM audit.first_event USING audit.event e WHERE e.position = first_event.position AND e.stream = $1",
+      /is not known as the first of its object/,
+    ],
+    [
+      "a changed node of the tree",
+      "UPDATE audit.node SET hash = '\\x00' WHERE $1 <> ''",
+      /has a wrong node of the tree/,
+    ],
+  ];
+  for (const [name, sql, problem] of alterations) {
+    it(`verify-index reports ${name}`, async () => {
+      // The comparison reads what is committed, so the tables are restored from copies.
+      const tables = ["event", "subject", "first_event", "node"];
+      for (const table of tables) await owner.query(`CREATE TABLE public.${table} AS TABLE audit.${table}`);
+      try {
+        await owner.query(sql, [history.stream]);
+        const { code, errorLines } = await verify();
+        expect(code).to.equal(3);
+        // On a busy machine, the command first reports its progress.
+        expect(errorLines.at(-1)).to.match(problem);
+      } finally {
+        for (const table of tables)
+          await owner.query(
+            `BEGIN; TRUNCATE audit.${table}; INSERT INTO audit.${table} TABLE public.${table}; DROP TABLE public.${table}; COMMIT`,
+          );
+      }
+      expect((await verify()).code).to.equal(0);
+    });
+  }
+
+  it("an event of another program that the log no longer has is no difference", async () => {
+    await owner.query("UPDATE audit.event SET position = position - 1 WHERE stream = 'laboratory'");
+    await owner.query(
+      `INSERT INTO audit.event SELECT position + 1, revision, leaf_number, event_id, correlation_id, causation_id,
+         leaf_hash, stream, type, actor, occurred_at, stored_at, clinics, subjects, origins
+       FROM audit.event WHERE stream = 'laboratory'`,
+    );
+    expect((await verify()).code).to.equal(0);
+    await owner.query(
+      "DELETE FROM audit.event WHERE position = (SELECT min(position) FROM audit.event WHERE stream = 'laboratory')",
+    );
+  });
+
+  it("the command `rebuild-index` yields the same tree, so that tree heads continue", async () => {
+    const headFile = await world.publishHead();
+    const env = { ...world.env, DATABASE_URL: world.database.urls.projection };
+    expect((await world.run(["rebuild-index"], env)).code).to.equal(0);
+    await createClinicWithHistory(world.log);
+    const args = ["--from", headFile, "--to", await world.publishHead()];
+    expect((await world.run(["prove-consistency", ...args])).code).to.equal(0);
+    expect((await verify()).code).to.equal(0);
+  });
+
+  it("no tree head is signed over a row that differs from the log", async () => {
+    const revision = async () => (await world.log.readLast(TREE_HEAD_STREAM))?.revision;
+    const revisionBefore = await revision();
+    const { stream } = await createClinicWithHistory(world.log);
+    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
+    await world.index.awaitLogEnd(client);
+    await client.dispose();
+    await owner.query("UPDATE audit.event SET clinics = '{}' WHERE stream = $1", [stream]);
+    const { code, errorLines } = await world.run(["tree-head"]);
+    expect([code, await revision()]).to.deep.equal([3, revisionBefore]);
+    expect(errorLines.at(-1))
+      .to.contain(`The event of stream ${stream} at position`)
+      .and.contain("differs from the log");
+  });
+});

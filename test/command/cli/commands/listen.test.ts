@@ -1,0 +1,81 @@
+import { randomUUID } from "node:crypto";
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "chai";
+import { Webhook } from "standardwebhooks";
+import { clinicCommandLine } from "../../../../command/cli/command-line.ts";
+import { runCommandLine } from "../../../../shared/command-line/command-line.ts";
+import { type DocumentedService, startDocumentedService } from "../../../docs/documented-service.ts";
+import { eventually } from "../../../support/eventually.ts";
+import type { Partner } from "../../../support/partner-api.ts";
+import { type Receiver, startReceiver } from "../../../support/receiver.ts";
+import { makeTestRoot } from "../../../support/stack.ts";
+import { createTestTerminal } from "../../../support/terminal.ts";
+
+describe("clinic partner listen", () => {
+  let service: DocumentedService;
+  let receiver: Receiver;
+  let partner: Partner;
+  const secretFile = path.join(makeTestRoot(), "client-secret");
+
+  before(async () => {
+    [service, receiver] = await Promise.all([startDocumentedService(), startReceiver()]);
+    ({ partner } = await service.createSandboxPartner());
+    fs.writeFileSync(secretFile, `${partner.clientSecret}\n`);
+  });
+
+  after(async () => {
+    await receiver?.close();
+    await service?.stop();
+  });
+
+  async function createAppointment(): Promise<string> {
+    const { clinicId, branches, animals } = (await partner.request("GET", "/sandbox")).body.sandbox;
+    const headers = { "X-SERVICE-Clinic-ID": clinicId, "Idempotency-Key": randomUUID() };
+    const body = { branchId: branches[0].id, animalId: animals[0].id, scheduledAt: "2099-05-04T10:00:00Z" };
+    return (await partner.request("POST", "/appointments", { headers, body })).body.appointment.id;
+  }
+
+  function listen(...options: string[]) {
+    const controller = new AbortController();
+    const { terminal, ...lines } = createTestTerminal({ catchInterruption: () => controller.signal });
+    const args = ["--client-id", partner.applicationId, "--secret-file", secretFile, "--forward", receiver.url];
+    const words = ["partner", "listen", ...args, "--api", service.origin, ...options];
+    return { ...lines, stop: () => controller.abort(), code: runCommandLine(clinicCommandLine, words, terminal) };
+  }
+
+  it("the command forwards an event with the signature and the body of a webhook, and prints the answer", async () => {
+    const { outputLines, errorLines, stop, code } = listen();
+    await eventually("the start", () => outputLines.length > 0);
+    const [, secret = ""] = /^signing secret: (whsec_.*)$/m.exec(outputLines.join("\n")) ?? [];
+    const appointmentId = await createAppointment();
+    const { headers, body } = await eventually("the event", () => receiver.requests[0]);
+    expect(new Webhook(secret).verify(body, headers as Record<string, string>)).to.deep.include({
+      type: "appointment.created",
+    });
+    expect(headers["x-service-signature"]).to.equal(headers["webhook-signature"]);
+    expect(JSON.parse(body).data.appointment.id).to.equal(appointmentId);
+    await eventually("the answer", () => outputLines.length > 1);
+    expect(outputLines[1]).to.match(/^\d\d:\d\d:\d\d appointment\.created [0-9a-f-]{36} → 200 .*in \d+ ms$/);
+    stop();
+    expect([await code, errorLines]).to.deep.equal([0, []]);
+  });
+
+  it("a server that does not answer stops nothing, and wrong credentials stop the command with exit code 3", async () => {
+    const closedReceiver = await startReceiver();
+    await closedReceiver.close();
+    const { outputLines, stop, code } = listen("--forward", closedReceiver.url);
+    await eventually("the start", () => outputLines.length > 0);
+    for (const count of [2, 3]) {
+      await createAppointment();
+      await eventually("the failure", () => outputLines.length === count);
+      expect(outputLines.at(-1)).to.contain("no answer: ECONNREFUSED");
+    }
+    stop();
+    expect(await code).to.equal(0);
+    fs.writeFileSync(secretFile, "wrong");
+    const refused = listen();
+    expect(await refused.code, refused.errorLines.join()).to.equal(3);
+    expect(refused.errorLines).to.deep.equal(["clinic: the partner API returned 401 invalid_client"]);
+  });
+});

@@ -1,0 +1,16 @@
+/**
+ * Entry of a bundle with the code that books places. Each instance of the bundle stands for a process, because it has its
+ * own queues of changes.
+ */
+export { handle } from "../../../command/handling/handle.ts";
+export { createReservingLog } from "../../../command/scheduling/reserving-log.ts";
+export {
+  allocateResource,
+  appointmentAggregate,
+  cancelAppointment,
+  releaseResource,
+  rescheduleAppointment,
+} from "../../../shared/domain/appointment/appointment.ts";
+export { holdAggregate, placeHold } from "../../../shared/domain/clinic/hold.ts";
+export { DomainError } from "../../../shared/domain/domain-error.ts";
+export { LogUnavailableError, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";

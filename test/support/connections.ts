@@ -1,0 +1,21 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import type pg from "pg";
+import { pino } from "pino";
+import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { createPool } from "../../shared/postgres/pool.ts";
+import { releaseLater } from "./resources.ts";
+
+/** Connects to an event log. */
+export function connectToLog(url: string): EventStoreDBClient {
+  const client = connectEventStore(url, "test");
+  releaseLater(() => client.dispose());
+  return client;
+}
+
+/** Creates a pool of connections like those of the services. */
+export function createTestPool(url: string, options: Partial<Parameters<typeof createPool>[0]> = {}): pg.Pool {
+  const defaults = { applicationName: "test", size: 4, statementTimeoutMs: 30_000, logger: pino({ enabled: false }) };
+  const pool = createPool({ url, ...defaults, ...options });
+  releaseLater(() => (pool.ended ? undefined : pool.end()));
+  return pool;
+}

@@ -76,7 +76,11 @@ const progress = createProgress((line) => process.stderr.write(`${line}\n`), fal
 
 /** Returns the servers that all tests of this process share. A test that stops a server must use startTestServers. */
 export function getTestServers(): Promise<Servers> {
-  sharedState.servers ??= startTestServers();
+  // A failed start fails only its own test.
+  sharedState.servers ??= startTestServers().catch((error) => {
+    sharedState.servers = undefined;
+    throw error;
+  });
   return sharedState.servers;
 }
 
@@ -245,14 +249,19 @@ function registerCleanup(cleanup: () => Promise<void>): () => Promise<void> {
   return runOnce;
 }
 
-/** Deletes the folders of test processes that were killed. */
+/** Deletes the folders of test processes that were killed. Other processes can delete the same folders. */
 function removeAbandonedFolders(): void {
   const names = fs.readdirSync(os.tmpdir()).filter((name) => name.startsWith(PREFIX));
   for (const name of names) {
     const pid = Number(name.slice(PREFIX.length).split("-")[0]);
     const folder = path.join(os.tmpdir(), name);
     const isOwnFolder = fs.statSync(folder, { throwIfNoEntry: false })?.uid === process.getuid?.();
-    if (isOwnFolder && !isAlive(pid) && !findLockHolder(path.join(folder, "lock"))) removeLocalRoot(folder);
+    if (!isOwnFolder || isAlive(pid) || findLockHolder(path.join(folder, "lock"))) continue;
+    try {
+      removeLocalRoot(folder);
+    } catch (error) {
+      process.stderr.write(`${folder} could not be deleted: ${error}\n`);
+    }
   }
 }
 

@@ -93,6 +93,12 @@ function removeStaleLock(file) {
   }
 }
 
+/** Returns undefined if the file does not exist, also if it is deleted at this moment, or is no symbolic link. */
 function readOwner(file) {
-  return fs.lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink() ? fs.readlinkSync(file) : undefined;
+  try {
+    return fs.readlinkSync(file);
+  } catch (error) {
+    if (error.code === "ENOENT" || error.code === "EINVAL") return undefined;
+    throw error;
+  }
 }

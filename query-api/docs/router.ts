@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import path from "node:path";
 import type Router from "@koa/router";
 import { createRouter } from "../../shared/http/router.ts";
@@ -57,13 +58,18 @@ function renderSignpost(portalDocument: OpenApiDocument, partnerDocument: OpenAp
 const assetsFolder = path.join(import.meta.dirname, "assets");
 
 /**
- * The files of Scalar, which renders the documents. In the source tree, the folder is a link to Scalar's npm package, so
- * the lock file determines the version. The build copies the files, because the package has 300 MB of dependencies that
- * its files already include.
+ * The files of Scalar, which renders the documents. The build copies them next to this module, because their npm package
+ * has 300 MB of dependencies that they already include. Without a build, they are in the package.
  */
-const rendererFolder = path.join(import.meta.dirname, "renderer");
+const rendererFolder = [
+  path.join(import.meta.dirname, "renderer"),
+  ...(createRequire(import.meta.url).resolve.paths("@scalar/api-reference") ?? []).map((folder) =>
+    path.join(folder, "@scalar/api-reference/dist/browser"),
+  ),
+].find((folder) => existsSync(folder));
 
 export function readSite(): Page[] {
+  if (rendererFolder === undefined) throw new Error("@scalar/api-reference is not installed. Run npm ci.");
   const files = [
     ["", "text/html", path.join(assetsFolder, "index.html")],
     ["/reference.css", "text/css", path.join(assetsFolder, "reference.css")],

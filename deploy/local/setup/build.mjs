@@ -17,7 +17,6 @@ const ASSET_FOLDERS = [
   "command/cli/import/examples",
   "projection/migrations",
   "query-api/docs/assets",
-  "query-api/docs/renderer",
   "query-api/partner-page/assets",
   "shared/page/assets",
 ];

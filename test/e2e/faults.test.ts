@@ -70,6 +70,7 @@ const OUTAGE_COUNT = 4;
   after(async () => {
     isOver = true;
     await receiveLoop;
+    await receiver?.close();
     await stack?.stop();
   });
 

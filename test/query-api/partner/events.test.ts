@@ -3,7 +3,7 @@ import { expect } from "chai";
 import pg from "pg";
 import { confirmAppointment, requestAppointment } from "../../../command/operations/appointment-operations.ts";
 import { narrowInstallation, revokeInstallation } from "../../../command/operations/installation-operations.ts";
-import { formatEventCursor } from "../../../query-api/partner/event-cursor.ts";
+import { formatEventCursor } from "../../../query-api/partner/cursor.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
 import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";

@@ -5,8 +5,11 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { instant } from "../http/fields.ts";
 import { definePartnerRead, ENDPOINT_JOIN_SQL, getEndpointKey, getOwnerId, parsePathId } from "./read.ts";
 
-/** Adds the health of an endpoint, from the join of {@link ENDPOINT_HEALTH_JOIN_SQL}. Only reads return it. */
-const addHealth = <Shape extends z.ZodRawShape>(endpoint: PublicRecord<Shape>) =>
+/**
+ * Adds what only reads return: the health of an endpoint, from the join of {@link ENDPOINT_HEALTH_JOIN_SQL}, and the end
+ * of its former secrets.
+ */
+const extendForReads = <Shape extends z.ZodRawShape>(endpoint: PublicRecord<Shape>) =>
   endpoint.extend(
     {
       failingSince: instant
@@ -15,8 +18,17 @@ const addHealth = <Shape extends z.ZodRawShape>(endpoint: PublicRecord<Shape>) =
           "Time of the first failed attempt since the last success. Null if the latest attempt succeeded, if there was no attempt, or if the endpoint is not active.",
         ),
       failedAttempts: z.int().min(0).describe("Number of failed attempts since `failingSince`; 0 if it is null."),
+      formerSecretExpiresAt: instant
+        .nullable()
+        .describe(
+          "Time from which deliveries are signed only with the current secret. Until then, they are also signed with the former secret. Null if no former secret is valid.",
+        ),
     },
-    { failingSince: "f.since", failedAttempts: "coalesce(f.failures, 0)" },
+    {
+      failingSince: "f.since",
+      failedAttempts: "coalesce(f.failures, 0)",
+      formerSecretExpiresAt: "CASE WHEN e.former_secret_expires_at > now() THEN e.former_secret_expires_at END",
+    },
   );
 
 const ENDPOINT_HEALTH_JOIN_SQL =
@@ -28,7 +40,7 @@ const ENDPOINT_HEALTH_JOIN_SQL =
  */
 const MAX_ENDPOINTS_IN_LIST = 500;
 
-const listedEndpoint = addHealth(webhookEndpoint);
+const listedEndpoint = extendForReads(webhookEndpoint);
 
 export const listWebhookEndpoints = definePartnerRead({
   operationId: "listWebhookEndpoints",
@@ -48,7 +60,7 @@ export const listWebhookEndpoints = definePartnerRead({
   getSqlParameters: ({ state }) => [getOwnerId(state), state.applicationId, state.environment],
 });
 
-const endpoint = addHealth(webhookEndpointDetail);
+const endpoint = extendForReads(webhookEndpointDetail);
 
 export const getWebhookEndpoint = definePartnerRead({
   operationId: "getWebhookEndpoint",

@@ -30,13 +30,14 @@ export const webhookEndpoints = defineReadModel({
     status: "text",
     disabled_reason: "text",
     enabled_at: "timestamptz",
-    secret_rotated_at: "timestamptz",
+    /** Null before the first rotation, and after the revocation. */
+    former_secret_expires_at: "timestamptz",
     /** Log position of the registration. The endpoint receives no earlier events. */
     registered_position: "bigint",
     created_at: "timestamptz",
     updated_at: "timestamptz",
   },
-  nullable: ["clinic_id", "branch_ids", "rate_limit_per_second", "disabled_reason", "secret_rotated_at"],
+  nullable: ["clinic_id", "branch_ids", "rate_limit_per_second", "disabled_reason", "former_secret_expires_at"],
   primaryKey: ["endpoint_id"],
   revokingStreams: webhookEndpointStreams,
   auditColumns: ["endpoint_id", "clinic_id", "origin"],
@@ -66,13 +67,15 @@ export const webhookEndpoints = defineReadModel({
       status: "active",
       disabled_reason: null,
       enabled_at: metadata.occurredAt,
-      secret_rotated_at: null,
+      former_secret_expires_at: null,
       registered_position: String(position),
       created_at: metadata.occurredAt,
       updated_at: metadata.occurredAt,
     }),
-    WebhookSecretRotated: createUpdateHandler(({ metadata }) => ({
-      secret_rotated_at: metadata.occurredAt,
+    WebhookSecretRotated: createUpdateHandler(({ data: { previousExpiresAt: expiresAt }, metadata }, row) => ({
+      // Secrets from earlier rotations keep their expiry times.
+      former_secret_expires_at:
+        (row.former_secret_expires_at ?? "") > expiresAt ? row.former_secret_expires_at : expiresAt,
       updated_at: metadata.occurredAt,
     })),
     WebhookEndpointChanged: createUpdateHandler(({ data: { endpointId: _, headers, ...settings }, metadata }) => ({
@@ -99,6 +102,7 @@ export const webhookEndpoints = defineReadModel({
     WebhookEndpointRevoked: createUpdateHandler(({ metadata }) => ({
       status: "revoked",
       disabled_reason: null,
+      former_secret_expires_at: null,
       updated_at: metadata.occurredAt,
     })),
     // Other read models record these events. The engine compares their clinic with that of the endpoint.

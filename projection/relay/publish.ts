@@ -1,7 +1,11 @@
 import { headers, type JetStreamClient } from "nats";
 import type pg from "pg";
 import type { Environment } from "../../shared/domain/events/fields.ts";
-import { PUBLIC_EVENT_JSON_SQL, type PublicEventRow, renderPublicEvent } from "../../shared/partner-api/feed-event.ts";
+import {
+  PUBLIC_EVENT_JSON_SQL,
+  type PublicEventRow,
+  renderPublicEvent,
+} from "../../shared/partner-api/webhook-body.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { endWith, startSpan } from "../../shared/tracing/span.ts";

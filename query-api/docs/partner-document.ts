@@ -5,12 +5,11 @@ import {
 } from "../../shared/partner-api/operations.ts";
 import { publicAppointment, webhookEndpoint, webhookEndpointDetail } from "../../shared/partner-api/records.ts";
 import { eventBodies } from "../../shared/partner-api/webhook-body.ts";
-import type { PartnerWrite } from "../../shared/partner-api/write-declaration.ts";
-import { type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
+import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import { timeWindow } from "../http/fields.ts";
 import { partnerPage } from "../partner/cursor.ts";
-import { listedDelivery } from "../partner/list-webhook-deliveries.ts";
 import type { PartnerRead } from "../partner/read.ts";
+import { listedDelivery } from "../partner/webhook-deliveries.ts";
 import { addCurl } from "./curl.ts";
 import { type OpenApiDocument, type PathItem, toComponents, toSchemaName } from "./openapi.ts";
 import { buildPartnerGuides } from "./partner-guides.ts";

@@ -7,8 +7,7 @@ import {
   partnerOperations,
   sections,
 } from "../../shared/partner-api/operations.ts";
-import type { PartnerWrite } from "../../shared/partner-api/write-declaration.ts";
-import { type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
+import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import type { PartnerRead } from "../partner/read.ts";
 import {
   describeHeaderParameter,

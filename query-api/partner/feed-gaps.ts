@@ -8,7 +8,7 @@ import { customerStreams } from "../../shared/domain/events/people.ts";
 import { sandboxStreams } from "../../shared/domain/events/sandbox.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { type EventCursor, MAX_POSITION } from "./event-cursor.ts";
+import { type EventCursor, MAX_POSITION } from "./cursor.ts";
 
 /** Quarantined stream, as {@link buildQuarantinedSql} selects it. */
 export interface QuarantinedStream {

@@ -5,7 +5,7 @@ import { buildIsAnimalVisibleSql, IS_LINK_VALID_SQL } from "../../shared/partner
 import { publicAppointment } from "../../shared/partner-api/records.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createFilterParameter, parseTime } from "../http/parameters.ts";
-import { formatEventCursor, parseEventCursor } from "./event-cursor.ts";
+import { formatEventCursor, parseEventCursor } from "./cursor.ts";
 import { categoryNames } from "./feed-gaps.ts";
 import { buildIsBranchVisibleSql, type ReadAlternative } from "./read.ts";
 

@@ -3,11 +3,15 @@ import { applicationEventType, type Scope } from "../../shared/domain/events/par
 import { ApiError } from "../../shared/http/api-error.ts";
 import { hasClinic } from "../../shared/partner-api/access.ts";
 import { buildIsDeliveryVisibleSql } from "../../shared/partner-api/animal-access.ts";
-import { PUBLIC_EVENT_JSON_SQL, publicEventRow, renderPublicEvent } from "../../shared/partner-api/feed-event.ts";
-import { eventBody } from "../../shared/partner-api/webhook-body.ts";
+import {
+  eventBody,
+  PUBLIC_EVENT_JSON_SQL,
+  publicEventRow,
+  renderPublicEvent,
+} from "../../shared/partner-api/webhook-body.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createFilterParameter, createLimitParameter, waitParameter } from "../http/parameters.ts";
-import { type EventCursor, formatEventCursor, parseEventCursor } from "./event-cursor.ts";
+import { type EventCursor, formatEventCursor, parseEventCursor } from "./cursor.ts";
 import {
   FIRST_MISSING_SQL,
   formatGaps,

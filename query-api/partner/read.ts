@@ -3,6 +3,7 @@ import { uuid } from "../../shared/domain/events/fields.ts";
 import { type ClinicState, hasClinic, type PartnerState } from "../../shared/partner-api/access.ts";
 import type { PartnerRefusals } from "../../shared/partner-api/error-codes.ts";
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { ParameterValues, QueryParameters } from "../http/parameters.ts";
 import type { QueryState, Statement } from "../http/read.ts";
 import type { CursorPosition } from "./cursor.ts";
@@ -86,6 +87,14 @@ export function definePartnerRead<const Declared extends QueryParameters>(
 /** Returns the id of the owner of the endpoints that a request concerns: of the clinic, or of the application. */
 export function getOwnerId(state: PartnerState): string {
   return hasClinic(state) ? state.clinicId : state.applicationId;
+}
+
+/** Joins the endpoint `e` of the path if it belongs to the caller. $1 to $4: values of {@link getEndpointKey}. */
+export const ENDPOINT_JOIN_SQL = `LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e ON e.endpoint_id = $4::uuid
+      AND e.owner_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3`;
+
+export function getEndpointKey({ state, pathParams }: PartnerRequest): (string | null)[] {
+  return [getOwnerId(state), state.applicationId, state.environment, parsePathId(pathParams.endpointId)];
 }
 
 /** Returns the limits of the caller's installation; undefined if the request concerns the application. */

@@ -1,19 +1,12 @@
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
-import { getAnimalLink } from "./get-animal-link.ts";
-import { getPartnerAppointment } from "./get-appointment.ts";
-import { getClinicContext } from "./get-clinic-context.ts";
-import { getSandboxState } from "./get-sandbox-state.ts";
-import { getWebhookDelivery } from "./get-webhook-delivery.ts";
-import { getWebhookEndpoint } from "./get-webhook-endpoint.ts";
-import { getWebhookReplay } from "./get-webhook-replay.ts";
-import { listAnimalLinks } from "./list-animal-links.ts";
-import { listPartnerAppointments } from "./list-appointments.ts";
+import { getAnimalLink, listAnimalLinks } from "./animal-links.ts";
+import { getPartnerAppointment, listPartnerAppointments } from "./appointments.ts";
+import { getClinicContext, getSandboxState, listInstallations } from "./clinic.ts";
 import { listEvents } from "./list-events.ts";
-import { listInstallations } from "./list-installations.ts";
 import { listSlots } from "./list-slots.ts";
-import { listWebhookDeliveries } from "./list-webhook-deliveries.ts";
-import { listWebhookEndpoints } from "./list-webhook-endpoints.ts";
 import type { PartnerRead } from "./read.ts";
+import { getWebhookDelivery, listWebhookDeliveries } from "./webhook-deliveries.ts";
+import { getWebhookEndpoint, getWebhookReplay, listWebhookEndpoints } from "./webhook-endpoints.ts";
 
 const reads: Record<PartnerReadId, PartnerRead> = {
   listInstallations,

@@ -19,9 +19,15 @@ import { createPartnerRouter } from "../../shared/partner-api/router.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import type { ConcurrencyLimiter } from "../../shared/rate-limit/middleware.ts";
-import { limitCallerReads } from "../http/caller-reads.ts";
 import { readParameters } from "../http/parameters.ts";
-import { type QueryState, READ_TIMEOUT_MS, type ReadRow, type ResponseRow, type Statement } from "../http/read.ts";
+import {
+  limitCallerReads,
+  type QueryState,
+  READ_TIMEOUT_MS,
+  type ReadRow,
+  type ResponseRow,
+  type Statement,
+} from "../http/read.ts";
 import { readCursor } from "./cursor.ts";
 import { getOwnerId, type PartnerRead, type ReadContext, type WaitForEvent } from "./read.ts";
 import { readPosition, type Waits } from "./waits.ts";

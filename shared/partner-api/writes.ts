@@ -1,26 +1,30 @@
 import { z } from "zod";
 import { TOKEN_LIFETIME_SECONDS } from "../auth/access-token.ts";
-import { endpointWrites } from "./endpoint-writes.ts";
+import type { PartnerRefusals } from "./error-codes.ts";
 import type { PartnerOperationId, partnerOperations } from "./operations.ts";
 import { MAX_EXCHANGES_PER_MINUTE, MAX_RESETS_PER_HOUR, MAX_WRONG_CODES_PER_HOUR } from "./rate-limits.ts";
-import { publicAppointment, publicLink, publicSandbox } from "./records.ts";
+import {
+  publicAppointment,
+  publicLink,
+  publicSandbox,
+  webhookEndpoint,
+  webhookEndpointDetail,
+  webhookReplay,
+} from "./records.ts";
 import {
   animalLinkRequest,
   appointmentMove,
   appointmentRequest,
   appointmentTransition,
+  idempotencyKey,
   linkWithdrawal,
   sandboxAccess,
   tokenRequest,
+  webhookEndpointChanges,
+  webhookEndpointEnabling,
+  webhookEndpointRequest,
+  webhookReplayRequest,
 } from "./request-bodies.ts";
-import {
-  clinicStatusErrors,
-  type Headers,
-  idempotencyKeyHeader,
-  ok,
-  type PartnerWrite,
-  replayedHeader,
-} from "./write-declaration.ts";
 
 /** Ids of the operations that the command service serves: all operations except GET. */
 export type PartnerWriteId = {
@@ -28,6 +32,182 @@ export type PartnerWriteId = {
 }[PartnerOperationId];
 
 export type PartnerReadId = Exclude<PartnerOperationId, PartnerWriteId>;
+
+interface PartnerHeader {
+  description: string;
+  required: boolean;
+  schema: z.ZodType;
+}
+
+type Headers = Readonly<Record<string, PartnerHeader>>;
+
+/** Declaration of the request, response and errors of an operation that changes data. */
+export interface PartnerWrite {
+  description: string;
+  /** Schema of the JSON body; undefined if the operation reads no body. */
+  request?: z.ZodType;
+  /** If true, a request may have no body. */
+  isBodyOptional?: true;
+  /** Errors of requests with a form instead of JSON; undefined if the operation accepts no form. */
+  formRefusals?: PartnerRefusals;
+  requestHeaders?: Headers;
+  successResponse: { status: 200 | 201 | 202; description: string; body: z.ZodType; headers?: Headers };
+  /** Errors of this operation, in addition to the errors of access check, rate limit and body parsing. */
+  refusals: PartnerRefusals;
+}
+
+const ok = z.literal(true);
+
+const idempotencyKeyHeader = {
+  "Idempotency-Key": {
+    description:
+      "Key of your choice that identifies this request: 8 to 128 printable ASCII characters. Keys never expire.",
+    required: true,
+    schema: idempotencyKey,
+  },
+} satisfies Headers;
+
+const replayedHeader: Headers = {
+  "Idempotent-Replayed": {
+    description:
+      "`true` if this response repeats the response to an earlier request with the same key. Otherwise absent.",
+    required: false,
+    schema: z.literal("true"),
+  },
+};
+
+const clinicStatusErrors = { clinic_not_operational: 403 } as const;
+const changeErrors = { ...clinicStatusErrors, object_deleted: 409, concurrent_changes: 503 } as const;
+
+const secret = z
+  .string()
+  .meta({ description: "Signing secret: `whsec_` and base64. It is shown only in this response." });
+const queuedDeliveryBody = z.strictObject({
+  ok,
+  delivery: z.strictObject({ id: z.guid(), status: z.literal("pending") }),
+});
+const endpointErrors = { webhook_endpoint_not_found: 404 } as const;
+const endpointUrlErrors = {
+  validation_failed: 400,
+  invalid_destination: 400,
+  unsafe_destination: 400,
+  destination_not_approved: 400,
+} as const;
+
+const endpointWithSecretBody = z.strictObject({ ok, endpoint: webhookEndpoint.schema, secret });
+const endpointDetailBody = z.strictObject({ ok, endpoint: webhookEndpointDetail.schema });
+
+/** Operations that change the endpoints of an owner: of a clinic, or of the application. */
+const endpointWrites = {
+  createWebhookEndpoint: {
+    description: "Registers a URL that receives events of the clinic, or of the application.",
+    request: webhookEndpointRequest,
+    successResponse: {
+      status: 201,
+      description: "The endpoint and its signing secret. The secret is not shown again.",
+      body: endpointWithSecretBody,
+    },
+    refusals: { ...changeErrors, ...endpointUrlErrors, webhook_endpoint_limit_reached: 409 },
+  },
+  updateWebhookEndpoint: {
+    description:
+      "Changes settings of an endpoint, whether it is active or disabled. Members that are absent remain unchanged. URL, headers, rate limit, body format and asymmetric signature apply to all later attempts, also of pending deliveries. Event types, branches and order apply to later events; pending deliveries are still sent. The signing secret remains the same. Repeating the request changes nothing.",
+    request: webhookEndpointChanges,
+    successResponse: { status: 200, description: "The endpoint after the change.", body: endpointDetailBody },
+    refusals: {
+      ...clinicStatusErrors,
+      ...endpointErrors,
+      ...endpointUrlErrors,
+      webhook_endpoint_revoked: 409,
+      concurrent_changes: 503,
+    },
+  },
+  disableWebhookEndpoint: {
+    description:
+      "Stops deliveries to an endpoint until it is enabled again. Pending and new deliveries are skipped, and can be replayed later. Repeating the request changes nothing.",
+    successResponse: { status: 200, description: "The disabled endpoint.", body: endpointDetailBody },
+    refusals: { ...endpointErrors, webhook_endpoint_revoked: 409, concurrent_changes: 503 },
+  },
+  enableWebhookEndpoint: {
+    description:
+      "Resumes deliveries to a disabled endpoint, unless the operator disabled it. With `replaySince`, the request also replays the deliveries that the endpoint missed. Otherwise, skipped deliveries are not sent again unless you replay them. Repeating the request changes nothing.",
+    request: webhookEndpointEnabling,
+    isBodyOptional: true,
+    requestHeaders: { "Idempotency-Key": { ...idempotencyKeyHeader["Idempotency-Key"], required: false } },
+    successResponse: {
+      status: 200,
+      description: "The active endpoint, and the replay if `replaySince` was given.",
+      body: z.strictObject({ ok, endpoint: webhookEndpointDetail.schema, replay: webhookReplay.schema.optional() }),
+    },
+    refusals: {
+      ...changeErrors,
+      ...endpointErrors,
+      validation_failed: 400,
+      idempotency_conflict: 409,
+      webhook_endpoint_disabled: 409,
+      webhook_endpoint_disabled_by_operator: 409,
+      webhook_endpoint_revoked: 409,
+    },
+  },
+  revokeWebhookEndpoint: {
+    description:
+      "Revokes an endpoint permanently. The endpoint receives no more deliveries. Repeating the request changes nothing.",
+    successResponse: {
+      status: 200,
+      description: "The revoked endpoint.",
+      body: z.strictObject({ ok, endpoint: webhookEndpoint.schema }),
+    },
+    refusals: { ...endpointErrors, concurrent_changes: 503 },
+  },
+  rotateWebhookSecret: {
+    description:
+      "Issues a new signing secret. For 24 hours, deliveries are signed with both the old and the new secret.",
+    successResponse: {
+      status: 200,
+      description: "The endpoint and its new signing secret. The secret is not shown again.",
+      body: endpointWithSecretBody,
+    },
+    refusals: { ...endpointErrors, webhook_endpoint_revoked: 409, concurrent_rotation: 409 },
+  },
+  testWebhookEndpoint: {
+    description:
+      "Sends an event of type `endpoint.test` to this endpoint only. The event's body has `data: {test: true}` and no branch. The delivery is signed, retried and listed like any other delivery.",
+    successResponse: { status: 202, description: "The test is queued.", body: queuedDeliveryBody },
+    refusals: { ...endpointErrors, webhook_endpoint_disabled: 409, webhook_endpoint_revoked: 409 },
+  },
+  replayWebhookDelivery: {
+    description:
+      "Queues a failed or skipped delivery again, with the same delivery id. A delivery that was deleted after 30 days, or that waits for an earlier replay, cannot be replayed.",
+    successResponse: { status: 202, description: "The replay is queued.", body: queuedDeliveryBody },
+    refusals: {
+      ...clinicStatusErrors,
+      ...endpointErrors,
+      delivery_not_replayable: 409,
+      object_deleted: 409,
+      data_source_unavailable: 503,
+    },
+  },
+  replayWebhookDeliveries: {
+    description:
+      "Replays several deliveries of an endpoint: all failed and skipped ones that were created since a time, or up to 100 by their ids. Only ids and `statuses` select deliveries that succeeded. The replay runs in the background. A repeated request with the same idempotency key returns the first response.",
+    request: webhookReplayRequest,
+    requestHeaders: idempotencyKeyHeader,
+    successResponse: {
+      status: 202,
+      description: "The replay is queued.",
+      body: z.strictObject({ ok, replay: webhookReplay.schema }),
+      headers: replayedHeader,
+    },
+    refusals: {
+      ...changeErrors,
+      ...endpointErrors,
+      validation_failed: 400,
+      idempotency_conflict: 409,
+      webhook_endpoint_disabled: 409,
+      webhook_endpoint_revoked: 409,
+    },
+  },
+} as const satisfies Record<string, PartnerWrite>;
 
 const locationHeader: Headers = {
   Location: {
@@ -48,14 +228,12 @@ const changedAppointmentResponse = {
   body: appointmentBody,
 } as const;
 const sandboxAppointmentErrors = {
-  ...clinicStatusErrors,
+  ...changeErrors,
   sandbox_only: 403,
   appointment_not_found: 404,
   fixture_appointment: 409,
   illegal_transition: 409,
-  object_deleted: 409,
   validation_failed: 422,
-  concurrent_changes: 503,
   data_source_unavailable: 503,
 } as const;
 
@@ -92,14 +270,12 @@ export const partnerWrites = {
       headers: { ...replayedHeader, ...locationHeader },
     },
     refusals: {
-      ...clinicStatusErrors,
+      ...changeErrors,
       entitlement_required: 403,
       idempotency_conflict: 409,
-      object_deleted: 409,
       validation_failed: 422,
       insufficient_consent: 422,
       slot_taken: 422,
-      concurrent_changes: 503,
       data_source_unavailable: 503,
     },
   },
@@ -111,14 +287,7 @@ export const partnerWrites = {
       description: "The link to the animal.",
       body: z.strictObject({ ok, link: publicLink.schema }),
     },
-    refusals: {
-      ...clinicStatusErrors,
-      object_deleted: 409,
-      validation_failed: 422,
-      link_code_invalid: 422,
-      concurrent_changes: 503,
-      data_source_unavailable: 503,
-    },
+    refusals: { ...changeErrors, validation_failed: 422, link_code_invalid: 422, data_source_unavailable: 503 },
   },
   endAnimalLink: {
     description:
@@ -148,13 +317,7 @@ export const partnerWrites = {
       description: "The access after the change.",
       body: z.strictObject({ ok, access: sandboxAccess.extend({ branchIds: z.array(z.guid()).nullable() }) }),
     },
-    refusals: {
-      ...clinicStatusErrors,
-      sandbox_only: 403,
-      object_deleted: 409,
-      validation_failed: 422,
-      concurrent_changes: 503,
-    },
+    refusals: { ...changeErrors, sandbox_only: 403, validation_failed: 422 },
   },
   resetSandbox: {
     description: `Resets the sandbox to the fixture data of today (UTC). Deletes existing appointments and their idempotency keys, effective from the next request, ends the links, and keeps webhook endpoints. Two resets on the same day give the same data. An application can reset its sandbox at most ${MAX_RESETS_PER_HOUR} times per hour.`,

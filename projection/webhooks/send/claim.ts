@@ -7,7 +7,7 @@ import {
   PUBLIC_EVENT_JSON_SQL,
   type PublicEventRow,
   renderPublicEvent,
-} from "../../../shared/partner-api/feed-event.ts";
+} from "../../../shared/partner-api/webhook-body.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { FormerSecret } from "../../read-models/webhook-endpoints.ts";
 import { READ_MODELS_CURRENT_SQL } from "../match/revocations.ts";

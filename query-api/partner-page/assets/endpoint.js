@@ -154,7 +154,7 @@ function renderHealth() {
 
 /** Shows everything about the endpoint except the form for its settings, which would lose the user's input. */
 function renderEndpoint() {
-  const { events, operationalEvents, branchIds, rateLimitPerSecond } = endpoint;
+  const { events, operationalEvents, branchIds, rateLimitPerSecond, formerSecretExpiresAt } = endpoint;
   const branches = branchIds === null ? "all branches of the installation" : branchIds.map(getBranchName).join(", ");
   getElement("endpoint-body").replaceChildren(h("div", { id: "endpoint-health" }), createActions());
   getElement("endpoint-settings").replaceChildren(
@@ -167,6 +167,10 @@ function renderEndpoint() {
       ["Format", endpoint.bodyFormat === "cloudevents" ? "CloudEvents" : "standard"],
       ["Signatures", endpoint.asymmetricSignature ? "HMAC and Ed25519" : "HMAC"],
       ["Order", endpoint.ordering === "appointment" ? "per appointment" : "none"],
+      [
+        "Former secret",
+        formerSecretExpiresAt ? h("span", {}, "valid until ", createTime(formerSecretExpiresAt)) : "none",
+      ],
       ["Rate limit", rateLimitPerSecond === null ? "none" : `${rateLimitPerSecond} attempts per second`],
       ["Created", createTime(endpoint.createdAt)],
       ["Changed", createTime(endpoint.updatedAt)],
@@ -215,9 +219,9 @@ async function rotateSecret({ id, url }) {
   });
   if (!isConfirmed) return;
   const { endpoint: changed, secret } = await request("POST", `/webhook-endpoints/${id}/rotate-secret`);
-  const end = new Date(Date.parse(changed.updatedAt) + FORMER_SECRET_MS).toISOString();
-  const text = `Until ${formatUtc(end.replace(/\.\d+/, ""))}, deliveries are signed with both the former and the new secret.`;
-  showChange(changed, `The secret was rotated. ${text}`);
+  const formerSecretExpiresAt = new Date(Date.parse(changed.updatedAt) + FORMER_SECRET_MS).toISOString();
+  const text = `Until ${formatUtc(formerSecretExpiresAt.replace(/\.\d+/, ""))}, deliveries are signed with both the former and the new secret.`;
+  showChange({ ...changed, formerSecretExpiresAt }, `The secret was rotated. ${text}`);
   showSecret(secret, `It belongs to ${changed.url}. ${text}`);
 }
 

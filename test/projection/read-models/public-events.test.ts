@@ -12,10 +12,15 @@ import { deriveSandboxClinicId } from "../../../shared/domain/events/ids.ts";
 import type { Actor } from "../../../shared/domain/events/metadata.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
-import { PUBLIC_EVENT_JSON_SQL, publicEventRow, renderPublicEvent } from "../../../shared/partner-api/feed-event.ts";
 import { getPublicType } from "../../../shared/partner-api/public-events.ts";
 import { toPartnerAppointment } from "../../../shared/partner-api/records.ts";
-import { eventBody, type WebhookBody } from "../../../shared/partner-api/webhook-body.ts";
+import {
+  eventBody,
+  PUBLIC_EVENT_JSON_SQL,
+  publicEventRow,
+  renderPublicEvent,
+  type WebhookBody,
+} from "../../../shared/partner-api/webhook-body.ts";
 import { createPool, inTransaction } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { formatEventCursor } from "../../../query-api/partner/event-cursor.ts";
+import { formatEventCursor } from "../../../query-api/partner/cursor.ts";
 import {
   type EndpointOperationId,
   type PartnerOperation,
@@ -7,8 +7,7 @@ import {
   partnerOperations,
 } from "../../../shared/partner-api/operations.ts";
 import { MAX_APPLICATION_REQUESTS_PER_MINUTE } from "../../../shared/partner-api/rate-limits.ts";
-import type { PartnerWrite } from "../../../shared/partner-api/write-declaration.ts";
-import { partnerWrites } from "../../../shared/partner-api/writes.ts";
+import { type PartnerWrite, partnerWrites } from "../../../shared/partner-api/writes.ts";
 import { eventually } from "../../support/eventually.ts";
 import type { PartnerResponse } from "../../support/partner.ts";
 import { validRequests } from "./partner-requests.ts";

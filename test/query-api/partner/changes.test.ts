@@ -1,103 +1,59 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
-import {
-  cancelAppointment,
-  confirmAppointment,
-  importAppointment,
-  requestAppointment,
-} from "../../../command/operations/appointment-operations.ts";
+import { cancelAppointment, importAppointment } from "../../../command/operations/appointment-operations.ts";
 import { narrowInstallation } from "../../../command/operations/installation-operations.ts";
 import { recordErasure } from "../../../command/operations/personal-data/record-erasure.ts";
 import { listChanges } from "../../../query-api/partner/list-changes.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
-import {
-  createPartnerWorld,
-  createTestOperatorContext,
-  type PartnerWorld,
-  sendRequest,
-} from "../../support/partner.ts";
-import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+import { createPartnerWorld, createTestOperatorContext, sendRequest } from "../../support/partner.ts";
+import { setUpFeed } from "./feed.ts";
 
 interface Changes {
   appointments: { id: string; status: string; revision: number }[];
   changes: { cursor: string; hasMore: boolean };
 }
 
+/** A time before all changes. */
+const START = "2020-01-01T00:00:00Z";
+
 describe("the list of changed appointments", () => {
-  let api: PartnerApi;
-  let world: PartnerWorld;
-
-  before(async () => {
-    api = await startPartnerApi();
-  });
-  after(() => api.stop());
-  beforeEach(async () => {
-    world = await createPartnerWorld(api.command);
-    await eventually("the installation", async () => (await list("2020-01-01T00:00:00Z")).status === 200);
-  });
-
-  const list = (updatedSince: string, query = "", { headers, environment } = world) =>
-    sendRequest(
-      "GET",
-      `${api.queryUrl}/${environment}/v1/appointments?updatedSince=${encodeURIComponent(updatedSince)}${query}`,
-      headers,
-    );
-
-  async function read(updatedSince: string, query = "", partner = world): Promise<Changes> {
-    const { status, body, text } = await list(updatedSince, query, partner);
-    expect(status, text).to.equal(200);
-    return body;
-  }
-
-  const request = async (branchId = world.branchId, scheduledAt = "2099-05-04T10:00:00.000Z", more = {}) => {
-    const appointmentId = randomUUID();
-    const details = { animalId: null, customerId: null, reason: null, notes: null, durationMinutes: 30 };
-    const input = { appointmentId, clinicId: world.clinicId, branchId, scheduledAt, ...details, ...more };
-    await requestAppointment(api.command.log, input as never, createTestOperatorContext());
-    return appointmentId;
-  };
-  const confirm = (appointmentId: string) =>
-    confirmAppointment(api.command.log, { appointmentId, clinicId: world.clinicId }, createTestOperatorContext());
+  const feed = setUpFeed<Changes>(
+    "/appointments?updatedSince=",
+    async ({ list }) => (await list(START)).status === 200,
+  );
+  const { api, world, list, read, request, confirm } = feed;
+  const awaitChanges = (count: number, cursor = START) =>
+    feed.awaitPage(({ appointments }) => appointments.length >= count, cursor);
   const listIds = ({ appointments }: Changes) => appointments.map(({ id }) => id);
 
-  /** Reads changes until there is one. */
-  const awaitChange = (cursor: string) =>
-    eventually("a change", async () => {
-      const page = await read(cursor);
-      return page.appointments.length > 0 && page;
-    });
-
   it("a cursor returns exactly the appointments that changed after it, whatever their time and status", async () => {
-    const [first, second] = [await request(), await request(world.branchId, "2098-01-01T00:00:00.000Z")];
-    const page = await eventually("both", async () => {
-      const all = await read("2020-01-01T00:00:00Z");
-      return all.appointments.length === 2 && all;
-    });
+    const [first, second] = [await request(), await request(world, { scheduledAt: "2098-01-01T00:00:00.000Z" })];
+    const page = await awaitChanges(2);
     expect(listIds(page)).to.deep.equal([first, second]);
     expect(page).to.not.have.property("window");
     expect(await read(page.changes.cursor)).to.deep.include({ appointments: [], changes: page.changes });
     const reference = { appointmentId: first, clinicId: world.clinicId };
     await cancelAppointment(api.command.log, { ...reference, reason: null } as never, createTestOperatorContext());
-    const changed = await awaitChange(page.changes.cursor);
+    const changed = await awaitChanges(1, page.changes.cursor);
     expect(changed.appointments.map(({ id, status }) => [id, status])).to.deep.equal([[first, "cancelled"]]);
   });
 
   it("a time after the last change returns no appointment and a cursor for later changes", async () => {
     const id = await request();
-    await awaitChange("2020-01-01T00:00:00Z");
-    const { appointments, changes } = await read("2098-01-01T00:00:00+02:00");
+    await awaitChanges(1);
+    const { appointments, changes } = await read(encodeURIComponent("2098-01-01T00:00:00+02:00"));
     expect(appointments).to.deep.equal([]);
     await confirm(id);
-    expect(listIds(await awaitChange(changes.cursor))).to.deep.equal([id]);
+    expect(listIds(await awaitChanges(1, changes.cursor))).to.deep.equal([id]);
   });
 
   it("a list since a time does not read the appointments that changed before", async () => {
     const { clinicId, applicationId } = world;
     await request();
-    await eventually("the appointment", async () => (await read("2020-01-01T00:00:00Z")).appointments.length === 1);
+    await awaitChanges(1);
     const table = `${READ_MODEL_SCHEMA}.appointment`;
     const owner = new pg.Client({ connectionString: api.database.urls.projection });
     await owner.connect();
@@ -136,11 +92,11 @@ describe("the list of changed appointments", () => {
       isDone = true;
     });
     const copy = new Map<string, { status: string; revision: number }>();
-    let cursor = "2020-01-01T00:00:00Z";
+    let cursor: string = START;
     let isLast = false;
     while (!isLast) {
       isLast = isDone && copy.size === 30 && [...copy.values()].every(({ status }) => status === "confirmed");
-      const page = await read(cursor, "&limit=4");
+      const page = await read(`${cursor}&limit=4`);
       for (const appointment of page.appointments) copy.set(appointment.id, appointment);
       cursor = page.changes.cursor ?? cursor;
     }
@@ -152,14 +108,14 @@ describe("the list of changed appointments", () => {
 
   it("an imported appointment is listed although it sends no event and has an earlier time", async () => {
     await request();
-    const { changes } = await awaitChange("2020-01-01T00:00:00Z");
+    const { changes } = await awaitChanges(1);
     const appointmentId = randomUUID();
     const subject = { appointmentId, clinicId: world.clinicId, branchId: world.branchId };
     const times = { scheduledAt: "2019-05-04T10:00:00.000Z", requestedAt: null, statusAt: "2019-05-04T11:00:00.000Z" };
     const details = { animalId: null, customerId: null, durationMinutes: 30, reason: null, notes: null };
     const input = { ...subject, ...times, ...details, status: "completed", resourceIds: [] };
     await importAppointment(api.command.log, input as never, createTestOperatorContext());
-    const page = await awaitChange(changes.cursor);
+    const page = await awaitChanges(1, changes.cursor);
     expect(listIds(page)).to.deep.equal([appointmentId]);
     expect((await read(page.changes.cursor)).appointments).to.deep.equal([]);
     const { body } = await sendRequest("GET", `${api.queryUrl}/production/v1/events?limit=100`, world.headers);
@@ -167,42 +123,35 @@ describe("the list of changed appointments", () => {
   });
 
   it("an appointment whose notes are erased, for its customer or alone, is listed again", async () => {
-    const { clinicId, customerId, animalId, branchId } = world;
-    const time = "2099-05-04T10:00:00.000Z";
-    const ofCustomer = await request(branchId, time, { customerId, animalId, notes: "limps" });
-    const ofNobody = await request(branchId, time, { notes: "bites" });
-    const { appointments: before, changes } = await eventually("both", async () => {
-      const all = await read("2020-01-01T00:00:00Z");
-      return all.appointments.length === 2 && all;
-    });
+    const { clinicId, customerId, animalId } = world;
+    const ofCustomer = await request(world, { customerId, animalId });
+    const ofNobody = await request();
+    const { appointments: before, changes } = await awaitChanges(2);
     const erasure = { clinicId, categories: ["notes" as const], cause: "request" as const, reason: "Request 17" };
     const context = createTestOperatorContext(Date.now() + 60_000);
     await recordErasure.customer(api.command.log, { ...erasure, id: customerId }, context);
-    const first = await awaitChange(changes.cursor);
+    const first = await awaitChanges(1, changes.cursor);
     const erased = { ...before[0], notes: null, updatedAt: toInstant(context.now) };
     expect([ofCustomer, first.appointments]).to.deep.equal([before[0]?.id, [erased]]);
     expect((await read(toInstant(context.now))).appointments).to.deep.equal([erased]);
     expect((await read(first.changes.cursor)).appointments).to.deep.equal([]);
     await recordErasure.appointment(api.command.log, { ...erasure, id: ofNobody }, createTestOperatorContext());
-    const second = await awaitChange(first.changes.cursor);
+    const second = await awaitChanges(1, first.changes.cursor);
     expect(second.appointments).to.have.length(1);
     expect(second.appointments[0]).to.deep.include({ id: ofNobody, notes: null });
   });
 
   it("a partner sees no changes of other clinics and branches, and cannot use their cursors", async () => {
-    const [own, hidden] = [await request(), await request(world.otherBranchId)];
-    const all = await eventually("both", async () => {
-      const page = await read("2020-01-01T00:00:00Z");
-      return page.appointments.length === 2 && page;
-    });
+    const [own, hidden] = [await request(), await request({ ...world, branchId: world.otherBranchId })];
+    const all = await awaitChanges(2);
     const branchHeaders = { ...world.headers, "X-SERVICE-Branch-ID": world.branchId };
-    const ownPage = await read("2020-01-01T00:00:00Z", "", { ...world, headers: branchHeaders });
+    const ownPage = await read(START, { ...world, headers: branchHeaders });
     expect(listIds(ownPage)).to.deep.equal([own]);
     expect(Buffer.from(ownPage.changes.cursor, "base64url").toString()).to.not.contain(hidden);
     const stranger = await createPartnerWorld(api.command);
-    await eventually("the stranger", async () => (await list("2020-01-01T00:00:00Z", "", stranger)).status === 200);
-    expect((await list(all.changes.cursor, "", stranger)).body.error).to.equal("unknown_cursor");
-    expect(await read("2020-01-01T00:00:00Z", "", stranger)).to.deep.include({
+    await eventually("the stranger", async () => (await list(START, stranger)).status === 200);
+    expect((await list(all.changes.cursor, stranger)).body.error).to.equal("unknown_cursor");
+    expect(await read(START, stranger)).to.deep.include({
       appointments: [],
       changes: { cursor: null, hasMore: false },
     });
@@ -210,7 +159,7 @@ describe("the list of changed appointments", () => {
 
   it("a change of the installation's branches and a sandbox reset make earlier cursors invalid", async () => {
     await request();
-    const { changes } = await awaitChange("2020-01-01T00:00:00Z");
+    const { changes } = await awaitChanges(1);
     const narrowing = { applicationId: world.applicationId, clinicId: world.clinicId, branchIds: [world.branchId] };
     await narrowInstallation(api.command.log, narrowing, createTestOperatorContext());
     await eventually("422", async () => (await list(changes.cursor)).body.error === "unknown_cursor");
@@ -219,7 +168,7 @@ describe("the list of changed appointments", () => {
     const headers = { ...partner.headers, "X-SERVICE-Clinic-ID": clinicId };
     const readSandbox = (since: string) =>
       partner.request("GET", `/appointments?limit=3&updatedSince=${since}`, { headers });
-    const { body: first } = await readSandbox("2020-01-01T00:00:00Z");
+    const { body: first } = await readSandbox(START);
     const { body: second } = await readSandbox(first.changes.cursor);
     expect(second.appointments).to.have.length(3);
     expect(listIds(second)).to.not.include.members(listIds(first));
@@ -228,7 +177,7 @@ describe("the list of changed appointments", () => {
   });
 
   it("parameters of the window are ignored next to updatedSince", async () => {
-    expect((await read("2020-01-01T00:00:00Z", "&cursor=nowhere&from=x&to=y")).appointments).to.deep.equal([]);
+    expect((await read(`${START}&cursor=nowhere&from=x&to=y`)).appointments).to.deep.equal([]);
   });
 
   it("a value that is neither a cursor nor a date-time returns 400", async () => {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
-import { listWebhookDeliveries } from "../../../query-api/partner/list-webhook-deliveries.ts";
+import { listWebhookDeliveries } from "../../../query-api/partner/webhook-deliveries.ts";
 import { deliveredEventType } from "../../../shared/domain/events/partner.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/webhooks/delivery-id.ts";

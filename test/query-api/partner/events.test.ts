@@ -1,9 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
-import { confirmAppointment, requestAppointment } from "../../../command/operations/appointment-operations.ts";
 import { narrowInstallation, revokeInstallation } from "../../../command/operations/installation-operations.ts";
-import { formatEventCursor } from "../../../query-api/partner/event-cursor.ts";
+import { formatEventCursor } from "../../../query-api/partner/cursor.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
 import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
@@ -16,63 +15,17 @@ import {
   createTestOperatorContext,
   installApplication,
   type PartnerResponse,
-  type PartnerWorld,
   sendRequest,
   sendTokenRequest,
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
-import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
-
-interface FeedEvent {
-  id: string;
-  type: string;
-  branchId: string | null;
-  data: { appointment?: { id: string; revision: number; status: string }; [name: string]: unknown };
-}
+import { queryEnvironment } from "../../support/query-environment.ts";
+import { awaitWaits, type FeedPage, listAppointments, setUpFeed } from "./feed.ts";
 
 describe("the feed of events", () => {
-  let api: PartnerApi;
-  let world: PartnerWorld;
-
-  before(async () => {
-    api = await startPartnerApi();
-  });
-  after(() => api.stop());
-  beforeEach(async () => {
-    world = await createPartnerWorld(api.command);
-    await awaitReadModels(world);
-  });
-
-  const list = (query: string, { headers, environment }: PartnerWorld = world, url = api.queryUrl) =>
-    sendRequest("GET", `${url}/${environment}/v1/events?${query}`, headers);
-
-  /** Waits until the read models contain the installation. */
-  const awaitReadModels = (partner: PartnerWorld) =>
-    eventually("the installation", async () => (await list("", partner)).status === 200);
-
-  async function listEvents(query = "", partner = world): Promise<{ events: FeedEvent[]; cursor: string }> {
-    const { status, body, text } = await list(query, partner);
-    expect(status, text).to.equal(200);
-    return body;
-  }
-
-  const request = async (branchId = world.branchId, clinicId = world.clinicId) => {
-    const appointmentId = randomUUID();
-    const details = { animalId: null, customerId: null, reason: null, notes: "not told" };
-    const time = { scheduledAt: "2099-05-04T10:00:00.000Z", durationMinutes: 30 };
-    const input = { appointmentId, clinicId, branchId, ...details, ...time };
-    await requestAppointment(api.command.log, input as never, createTestOperatorContext());
-    return appointmentId;
-  };
-  const confirm = (appointmentId: string, clinicId = world.clinicId) =>
-    confirmAppointment(api.command.log, { appointmentId, clinicId } as never, createTestOperatorContext());
-
-  /** Reads the feed until it has the given number of events. */
-  const awaitEvents = (count: number, query = "", partner = world) =>
-    eventually(`${count} events`, async () => {
-      const page = await listEvents(query, partner);
-      return page.events.length >= count && page;
-    });
+  const feed = setUpFeed<FeedPage>("/events?", async ({ list }) => (await list()).status === 200);
+  const { api, world, list, read, request, confirm } = feed;
+  const awaitEvents = (count: number, query?: string) => feed.awaitPage(({ events }) => events.length >= count, query);
 
   it("the feed has the events of a clinic since the approval, in their order, with the ids of their webhooks", async () => {
     const id = await request();
@@ -89,26 +42,22 @@ describe("the feed of events", () => {
       change: { causedBy: "clinic", fields: { status: { from: "requested", to: "confirmed" } } },
     });
     expect(JSON.stringify(events)).to.not.contain("not told");
-    expect(await listEvents(`after=${cursor}`)).to.deep.include({ events: [], cursor, hasMore: false });
+    expect(await read(`after=${cursor}`)).to.deep.include({ events: [], cursor, hasMore: false });
   });
 
   it("the pages of the feed contain each event once", async () => {
     for (let count = 0; count < 5; count += 1) await request();
     const all = await awaitEvents(6);
-    const ids: string[] = [];
-    let page: { events: FeedEvent[]; cursor: string; hasMore: boolean } | undefined;
-    do {
-      page = (await list(`limit=2${page ? `&after=${page.cursor}` : ""}`)).body as NonNullable<typeof page>;
-      ids.push(...page.events.map(({ id }) => id));
-    } while (page.hasMore);
-    expect(ids).to.deep.equal(all.events.map(({ id }) => id));
-    expect((await listEvents("after=latest")).cursor).to.equal(all.cursor);
+    const pages = [await read("limit=2")];
+    while (pages.at(-1)!.hasMore) pages.push(await read(`limit=2&after=${pages.at(-1)!.cursor}`));
+    expect(pages.flatMap(({ events }) => events)).to.deep.equal(all.events);
+    expect((await read("after=latest")).cursor).to.equal(all.cursor);
   });
 
   it("a cursor that the log does not confirm, or of another clinic, returns 422", async () => {
     const { events, cursor } = await awaitEvents(1);
     const other = await createPartnerWorld(api.command);
-    await awaitReadModels(other);
+    await eventually("the installation", async () => (await list("", other)).status === 200);
     const [position = ""] = Buffer.from(cursor, "base64url").toString().split(" ");
     const place = { position, eventId: events[0]!.id, subjectId: world.clinicId, memory: "" };
     const moved = formatEventCursor({ ...place, position: String(BigInt(position) + 1n) });
@@ -132,41 +81,37 @@ describe("the feed of events", () => {
 
   it("a partner gets no events of another clinic, branch, application or environment", async () => {
     const restricted = await createPartnerWorld(api.command, "production", {});
-    await awaitReadModels(restricted);
     const stranger = await createApplication(api.command.log);
     const { branchId, otherBranchId, clinicId } = world;
     await installApplication(api.command.log, stranger, world, { branchIds: [branchId] });
     const { body: token } = await sendTokenRequest(api.command.url, stranger);
     const strangerHeaders = { ...world.headers, Authorization: `Bearer ${token.access_token}` };
     const strangerWorld = { ...world, ...stranger, headers: strangerHeaders };
-    await awaitReadModels(strangerWorld);
-    const own = await request(branchId);
-    const hidden = await request(otherBranchId);
+    await eventually("the installation", async () => (await list("", strangerWorld)).status === 200);
+    const own = await request();
+    const hidden = await request({ clinicId, branchId: otherBranchId });
     await awaitEvents(3);
-    const ids = (events: FeedEvent[]) => events.flatMap(({ data }) => data.appointment?.id ?? []);
-    expect(ids((await listEvents("", strangerWorld)).events)).to.deep.equal([own]);
-    expect(ids((await listEvents()).events)).to.deep.equal([own, hidden]);
-    const approvals = (await listEvents("", strangerWorld)).events.filter(({ type }) =>
-      type.startsWith("installation"),
-    );
+    expect(listAppointments(await read("", strangerWorld))).to.deep.equal([own]);
+    expect(listAppointments(await read())).to.deep.equal([own, hidden]);
+    const approvals = (await read("", strangerWorld)).events.filter(({ type }) => type.startsWith("installation"));
     expect(approvals).to.have.length(1);
     expect(
       (await list("", { ...restricted, headers: { ...restricted.headers, "X-SERVICE-Clinic-ID": clinicId } })).status,
     ).to.equal(403);
     expect((await list("", { ...world, environment: "sandbox" })).status).to.equal(401);
     const branchHeaders = { ...world.headers, "X-SERVICE-Branch-ID": otherBranchId };
-    expect(ids((await listEvents("", { ...world, headers: branchHeaders })).events)).to.deep.equal([hidden]);
+    expect(listAppointments(await read("", { ...world, headers: branchHeaders }))).to.deep.equal([hidden]);
   });
 
   it("a narrowed installation gets an event, and no more events of other branches", async () => {
-    await request(world.otherBranchId);
+    await request({ ...world, branchId: world.otherBranchId });
     const { cursor } = await awaitEvents(2);
     const narrowing = { applicationId: world.applicationId, clinicId: world.clinicId, branchIds: [world.branchId] };
     await narrowInstallation(api.command.log, narrowing, createTestOperatorContext());
     const { events } = await awaitEvents(1, `after=${cursor}`);
     expect(events[0]).to.deep.include({ type: "installation.access_changed", branchId: null });
     expect(events[0]?.data).to.have.nested.property("installation.branchIds").deep.equal([world.branchId]);
-    const types = (await listEvents()).events.map(({ type }) => type);
+    const types = (await read()).events.map(({ type }) => type);
     expect(types).to.deep.equal(["installation.approved", "installation.access_changed"]);
   });
 
@@ -179,7 +124,7 @@ describe("the feed of events", () => {
     await partner.request("POST", `/webhook-endpoints/${body.endpoint.id}/test`, { headers });
     const read = async (readerHeaders: Record<string, string>) =>
       (await partner.request("GET", "/events", { headers: readerHeaders })).body.events.map(
-        ({ type }: FeedEvent) => type,
+        ({ type }: { type: string }) => type,
       );
     await eventually("the event", async () => (await read(headers)).includes("endpoint.test"));
     const narrow = await sendTokenRequest(api.command.url, partner, { scope: "appointments:read" });
@@ -195,7 +140,7 @@ describe("the feed of events", () => {
     await client.deleteStream(`appointment-${deletedId}`);
     await client.tombstoneStream(`installation-${deriveInstallationId(world.applicationId, world.clinicId)}`);
     await client.dispose();
-    expect((await listEvents()).events).to.deep.equal(events);
+    expect((await read()).events).to.deep.equal(events);
   });
 
   it("a sandbox reset is an event, and earlier cursors stay valid", async () => {
@@ -224,7 +169,7 @@ describe("the feed of events", () => {
     let isLast = false;
     while (!isLast) {
       isLast = isDone && copy.size === 48 && [...copy.values()].every(({ status }) => status === "confirmed");
-      const { events, cursor } = await listEvents(`limit=7&wait=1${after && `&after=${after}`}`);
+      const { events, cursor } = await read(`limit=7&wait=1${after && `&after=${after}`}`);
       for (const { id, data } of events) {
         expect(seenIds.has(id), "an event twice").to.equal(false);
         seenIds.add(id);
@@ -250,7 +195,7 @@ describe("the feed of events", () => {
       const { cursor } = await awaitEvents(1);
       const other = await createPartnerWorld(api.command);
       const waiting = timed(list(`after=${cursor}&wait=25`));
-      await request(other.branchId, other.clinicId);
+      await request(other);
       const id = await request();
       const { status, body, seconds } = await waiting;
       expect([status, body.events[0]?.data.appointment.id]).to.deep.equal([200, id]);
@@ -279,12 +224,8 @@ describe("the feed of events", () => {
 
       beforeEach(async () => {
         service = await startQueryApi({
-          ...{ PORT: "0", LOG_LEVEL: "fatal" },
+          ...queryEnvironment,
           DATABASE_URL: api.database.urls.query,
-          OPERATOR_NAME: "Test Operator",
-          PORTAL_COOKIE_NAME: "sb-test-auth-token",
-          PORTAL_JWT_ISSUER: "http://portal.test",
-          PORTAL_JWT_SECRET: "0".repeat(32),
           TOKEN_ISSUER,
           TOKEN_JWKS_URL: `${api.command.url}/.well-known/jwks.json`,
         });
@@ -294,7 +235,7 @@ describe("the feed of events", () => {
       it("a stop during a wait returns an empty list, and another process continues from its cursor", async () => {
         const { cursor } = await awaitEvents(1);
         const waiting = timed(list(`after=${cursor}&wait=25`, world, service.url));
-        await eventually("the wait", async () => (await readWaitCount(service.url)) === 1);
+        await awaitWaits(service.url);
         await service.drain?.(AbortSignal.abort());
         const { status, body, seconds } = await waiting;
         expect([status, body.events]).to.deep.equal([200, []]);
@@ -327,7 +268,7 @@ describe("the feed of events", () => {
         const { cursor } = await awaitEvents(1);
         const statuses: number[] = [];
         const waits = send(20, cursor).map(async (answer) => statuses.push((await answer).status));
-        await eventually("20 waits", async () => (await readWaitCount(service.url)) === 20);
+        await awaitWaits(service.url, 20);
         const admin = new pg.Client({ connectionString: api.database.urls.projection });
         await admin.connect();
         const table = `${READ_MODEL_SCHEMA}.partner_application`;
@@ -351,9 +292,3 @@ describe("the feed of events", () => {
     });
   });
 });
-
-/** Reads the number of waiting requests from the metrics. */
-async function readWaitCount(url: string): Promise<number> {
-  const text = await (await fetch(`${url}/metrics`)).text();
-  return Number(/^partner_waiting_requests (\d+)$/m.exec(text)?.[1] ?? Number.NaN);
-}

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
 import { addDeliveries, MAX_BATCH_SIZE } from "../../../projection/webhooks/match/add-deliveries.ts";
-import { listWebhookEndpoints } from "../../../query-api/partner/list-webhook-endpoints.ts";
+import { listWebhookEndpoints } from "../../../query-api/partner/webhook-endpoints.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { endpointRegistered } from "../../support/partner-events.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";

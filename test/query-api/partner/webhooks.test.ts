@@ -41,6 +41,7 @@ describe("partner webhook reads", () => {
       updatedAt: "2026-03-01T08:00:00.000Z",
       failingSince: null,
       failedAttempts: 0,
+      formerSecretExpiresAt: null,
     });
   });
 
@@ -56,6 +57,25 @@ describe("partner webhook reads", () => {
     await api.given({ type: "WebhookEndpointDisabled", data: { endpointId, reason: "partner" } });
     const { endpoint } = await caller.readBody("getWebhookEndpoint", path);
     expect(endpoint).to.include({ failingSince: null, failedAttempts: 0 });
+  });
+
+  it("reads of an endpoint show until when its latest valid former secret is valid", async () => {
+    const endpointId = randomUUID();
+    await api.given(endpointRegistered(caller.application, caller.clinic.clinicId, endpointId));
+    const path = `/webhook-endpoints/${endpointId}`;
+    const readEnd = async () => (await caller.readBody("getWebhookEndpoint", path)).endpoint.formerSecretExpiresAt;
+    const rotate = (previousExpiresAt: string) =>
+      api.given({
+        type: "WebhookSecretRotated",
+        data: { endpointId, secretId: randomUUID(), encryptedSecret: "v1:1:2:3", previousExpiresAt },
+      });
+    expect(await readEnd()).to.equal(null);
+    await rotate("2026-03-02T08:00:00.000Z");
+    expect(await readEnd()).to.equal(null);
+    for (const end of ["2999-03-02T08:00:00.000Z", "2026-03-03T08:00:00.000Z"]) await rotate(end);
+    expect(await readEnd()).to.equal("2999-03-02T08:00:00.000Z");
+    await api.given({ type: "WebhookEndpointRevoked", data: { endpointId } });
+    expect(await readEnd()).to.equal(null);
   });
 
   it("listWebhookEndpoints returns every endpoint that is not revoked, even after many revocations", async () => {

@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { z } from "zod";
 import { readExamples } from "../../../query-api/docs/openapi.ts";
-import { listedDelivery } from "../../../query-api/partner/list-webhook-deliveries.ts";
+import { listedDelivery } from "../../../query-api/partner/webhook-deliveries.ts";
 import { defineRecord } from "../../../shared/partner-api/define-record.ts";
 import {
   publicAppointment,

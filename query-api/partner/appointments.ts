@@ -12,7 +12,7 @@ import {
 } from "../http/parameters.ts";
 import { buildPageSql, partnerPage } from "./cursor.ts";
 import { changeProgress, listChanges, updatedSinceParameter } from "./list-changes.ts";
-import { buildIsBranchVisibleSql, definePartnerRead } from "./read.ts";
+import { buildIsBranchVisibleSql, definePartnerRead, parsePathId } from "./read.ts";
 
 /**
  * Selects one row more than the page contains, to detect a next page. $4 and $5: window. $6: limit. $7 and $8: cursor.
@@ -65,5 +65,23 @@ A cursor becomes invalid when the access or the links of your application change
     const window = toTimeWindow({ from, to }, now);
     const pageParameters = [window.from, window.to, limit, cursor?.time, cursor?.id];
     return [clinicId, branchIds, branchId, ...pageParameters, animalAccess, applicationId, animalId];
+  },
+});
+
+export const getPartnerAppointment = definePartnerRead({
+  operationId: "getPartnerAppointment",
+  description:
+    "Returns an appointment. The installation must cover its branch and its animal, and the branch header must allow its branch.",
+  response: z.strictObject({ ok: z.literal(true), appointment: publicAppointment.schema }),
+  refusals: { appointment_not_found: 404 },
+  sql: `SELECT CASE WHEN a.appointment_id IS NULL THEN 'appointment_not_found' END AS refusal,
+    json_build_object('appointment', ${publicAppointment.sql})::text AS body
+    FROM (VALUES (1)) request
+    LEFT JOIN ${READ_MODEL_SCHEMA}.appointment a ON a.appointment_id = $4::uuid
+      AND a.clinic_id = $1::uuid AND ${buildIsBranchVisibleSql("a.branch_id")}
+      AND ${buildIsAnimalVisibleSql({ animalAccess: "$5::text", applicationId: "$6::uuid", animalId: "a.animal_id" })}`,
+  getSqlParameters({ state: { clinicId, applicationId, installation, branchId }, pathParams: { appointmentId } }) {
+    const { branchIds, animalAccess } = installation;
+    return [clinicId, branchIds, branchId, parsePathId(appointmentId), animalAccess, applicationId];
   },
 });

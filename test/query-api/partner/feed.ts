@@ -1,0 +1,93 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { confirmAppointment, requestAppointment } from "../../../command/operations/appointment-operations.ts";
+import { eventually } from "../../support/eventually.ts";
+import {
+  createPartnerWorld,
+  createTestOperatorContext,
+  type PartnerWorld,
+  sendRequest,
+} from "../../support/partner.ts";
+import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+import { useResource } from "../../support/resources.ts";
+
+interface FeedEvent {
+  id: string;
+  type: string;
+  clinicId: string;
+  branchId: string | null;
+  environment: string;
+  data: { appointment?: { id: string; revision: number; status: string }; [name: string]: unknown };
+}
+
+export interface FeedPage {
+  events: FeedEvent[];
+  cursor: string;
+  hasMore: boolean;
+}
+
+/** Responses to a list that partners follow, of a partner that is created before each test. */
+export interface Feed<Page> {
+  api: PartnerApi;
+  world: PartnerWorld;
+  list(query?: string, partner?: PartnerWorld, url?: string): ReturnType<typeof sendRequest>;
+  read(query?: string, partner?: PartnerWorld): Promise<Page>;
+  /** Reads until a page is complete. */
+  awaitPage(isComplete: (page: Page) => boolean, query?: string, partner?: PartnerWorld): Promise<Page>;
+  /** Requests an appointment at a clinic. */
+  request(clinic?: { clinicId: string; branchId: string }, details?: object): Promise<string>;
+  confirm(appointmentId: string): Promise<unknown>;
+}
+
+/**
+ * @param path path of the list with the start of its query
+ * @param isReady returns true for the first response after the read models have the partner's installation
+ * @param getHeaders by default, the headers of a partner at a clinic
+ */
+export function setUpFeed<Page>(
+  path: string,
+  isReady: (feed: Feed<Page>) => Promise<boolean>,
+  getHeaders = ({ headers }: PartnerWorld): Record<string, string> => headers,
+): Feed<Page> {
+  const api = useResource(startPartnerApi);
+  const world = useResource(() => createPartnerWorld(api.command), "test");
+  const feed: Feed<Page> = {
+    api,
+    world,
+    list: (query = "", partner = world, url = api.queryUrl) =>
+      sendRequest("GET", `${url}/${partner.environment}/v1${path}${query}`, getHeaders(partner)),
+    async read(query, partner) {
+      const { status, body, text } = await feed.list(query, partner);
+      expect(status, text).to.equal(200);
+      return body;
+    },
+    awaitPage: (isComplete, query, partner) =>
+      eventually("the page", async () => {
+        const page = await feed.read(query, partner);
+        return isComplete(page) && page;
+      }),
+    async request({ clinicId, branchId } = world, details) {
+      const appointmentId = randomUUID();
+      const time = { scheduledAt: "2099-05-04T10:00:00.000Z", durationMinutes: 30 };
+      const defaults = { ...time, animalId: null, customerId: null, reason: null, notes: "not told" };
+      const input = { appointmentId, clinicId, branchId, ...defaults, ...details };
+      await requestAppointment(api.command.log, input as never, createTestOperatorContext());
+      return appointmentId;
+    },
+    confirm: (appointmentId) =>
+      confirmAppointment(api.command.log, { appointmentId, clinicId: world.clinicId }, createTestOperatorContext()),
+  };
+  beforeEach(() => eventually("the installation", () => isReady(feed)));
+  return feed;
+}
+
+/** Returns the ids of the appointments that the events of a page are about. */
+export const listAppointments = ({ events }: Pick<FeedPage, "events">) =>
+  events.flatMap(({ data }) => data.appointment?.id ?? []);
+
+/** Waits until a query API has a number of waiting requests, according to its metrics. */
+export const awaitWaits = (url: string, count = 1) =>
+  eventually("the waits", async () => {
+    const text = await (await fetch(`${url}/metrics`)).text();
+    return text.includes(`\npartner_waiting_requests ${count}\n`);
+  });

@@ -61,13 +61,15 @@ export function buildPartnerDocument(
       },
     };
   }
+  const describedOperations = Object.values(paths).flatMap((item) => Object.values(item));
+  const sandboxUrl = describeServers(origin, ["sandbox"])[0]?.url ?? "";
   return {
     openapi: "3.1.0",
     info: {
       title: "Partner API",
       version: "1.2.0",
       summary: "Clinic data, appointments and webhooks for approved applications.",
-      description: `${introduction}\n\n${buildPartnerGuides(brand, describeServers(origin, ["sandbox"])[0]?.url ?? "")}`,
+      description: `${introduction}\n\n${buildPartnerGuides(brand, sandboxUrl, describedOperations)}`,
       contact: { name: operatorName },
     },
     servers: describeServers(origin),

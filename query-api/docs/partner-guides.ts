@@ -1,5 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
+import { errorGroups, generalErrors } from "../../shared/partner-api/error-codes.ts";
+import type { Operation } from "./openapi.ts";
 
 /**
  * Builds the sections of the partner document's introduction that do not belong to one operation. Renderers show them above the
@@ -7,8 +9,9 @@ import path from "node:path";
  *
  * @param brand brand in header names, as in `X-<brand>-Signature`
  * @param baseUrl base URL of the sandbox
+ * @param operations operations of the document, which list their error codes
  */
-export function buildPartnerGuides(brand: string, baseUrl: string): string {
+export function buildPartnerGuides(brand: string, baseUrl: string, operations: readonly Operation[]): string {
   return `## Quickstart
 
 Create an appointment in your sandbox with curl and jq. First set the shell variables \`CLIENT_ID\` and
@@ -76,13 +79,48 @@ The base paths end in \`/v1\`. Within \`v1\`, operations, optional parameters, f
 added. Ignore unknown fields, and handle unknown error codes by their status. An operation is retired only after at
 least twelve months with the headers \`Deprecation\` and \`Sunset\`.
 
-${readErrors()}`;
+${describeErrorCodes(operations)}`;
 }
 
-/** Section with all error codes. `npm run docs` writes its tables. */
-function readErrors(): string {
-  const text = readFileSync(path.join(import.meta.dirname, "assets", "partner-errors.md"), "utf8");
-  return text.replaceAll(/^#/gm, "##").trim();
+const errorSections: Readonly<Record<keyof typeof errorGroups, string>> = {
+  retry: `### Wait and try again
+
+Wait for \`Retry-After\`, or increase the wait from one second up to a minute. Give up after a limit that suits your
+program. For a new appointment, use the same idempotency key.`,
+  token: "### Get a new token",
+  access: `### Check credentials and permissions
+
+A retry does not help. Stop, and inform the person who is responsible.`,
+  request: `### Correct the request
+
+These errors are mistakes in the program or in its input. A retry of the same request fails again.`,
+};
+
+/** Describes all error codes: those that the operations list, and those of requests that reach no operation. */
+function describeErrorCodes(operations: readonly Operation[]): string {
+  const responses = operations.flatMap((operation) => Object.entries(operation.responses));
+  const statusesAndCodes = [
+    ...responses.flatMap(([status, { description }]) =>
+      Array.from(description.matchAll(/^- `(\w+)`/gm), ([, code = ""]) => [Number(status), code] as const),
+    ),
+    ...Object.entries(generalErrors).map(([code, status]) => [status, code] as const),
+  ];
+  const describeRow = ([code, meaning]: [string, string]) => {
+    const statuses = new Set(statusesAndCodes.filter((entry) => entry[1] === code).map(([status]) => status));
+    return `| ${[...statuses].sort((a, b) => a - b).join(", ")} | \`${code}\` | ${meaning} |`;
+  };
+  const sections = Object.entries(errorGroups).map(([group, errors]) => {
+    const rows = Object.entries(errors).map(describeRow).join("\n");
+    return `${errorSections[group as keyof typeof errorGroups]}\n\n| status | code | meaning and what to do |\n|---|---|---|\n${rows}`;
+  });
+  return `## Errors
+
+Every response with status 400 or above has the body \`{ok: false, error, correlationId, docUrl}\`. \`error\` is a stable
+code, and each operation lists its codes. \`docUrl\` is the path of the row in these tables. Handle errors by code, and
+unknown codes by status. Log the correlation id, and include it when you contact the operator. Never log tokens, secrets
+or bodies.
+
+${sections.join("\n\n")}`;
 }
 
 const signatureExamples: readonly [language: string, codeName: string, file: string][] = [

@@ -110,6 +110,8 @@ describe("the OpenAPI documents", () => {
     for (const name of ["portal", "partner"] as const) {
       const { info } = await readDocument(name);
       for (const [status, code] of errors) expect(info.description).to.contain(`\n| ${status} | \`${code}\` | `);
+      // A code without a status is one that no operation lists.
+      expect(info.description).not.to.match(/^\| *\| `/m);
     }
   });
 

@@ -50,7 +50,10 @@ export function runCommandLine(commandLine: CommandLine, args: readonly string[]
   return runProgram(describeCommandLine(commandLine), async () => commandLine, args, terminal);
 }
 
-/** Returns the texts of a command line, with which its help, its parser and its completion work without its code. */
+/**
+ * Returns the texts of a command line. With these texts, help, parser and completion work without loading the code of
+ * the commands.
+ */
 export function describeCommandLine({ program, description, details, commands }: CommandLine): CommandLineTexts {
   return {
     ...{ program, description, details },

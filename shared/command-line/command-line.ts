@@ -5,7 +5,7 @@ import { type CommandLineTexts, type OptionTexts, runProgram } from "./program.t
 import type { Terminal } from "./terminal.ts";
 
 export interface Command {
-  /** One word, or several: nouns and a verb. */
+  /** One or several words: nouns and a verb. */
   name: string;
   summary: string;
   options: Options;

@@ -116,8 +116,8 @@ function createMetrics(pool: pg.Pool): Registry {
 const INDEX_CHECK_INTERVAL_MS = 10_000;
 
 /**
- * Checks regularly whether questions can be answered from the audit index, and exports how long ago they last could. The
- * value grows while checks fail. The loop that fills the index logs the cause.
+ * Checks regularly whether the audit index can answer queries, and exports the time since the last successful check.
+ * The value grows while checks fail. The loop that fills the index logs the cause.
  */
 async function measureIndexLag(
   options: { index: AuditIndex; client: EventStoreDBClient; registry: Registry; logger: Logger },

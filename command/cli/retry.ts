@@ -24,8 +24,8 @@ export class StuckOperationError extends Error {
 }
 
 /**
- * Part of the time limit after which an operation ends that fails although the log answers for other streams. Many lines
- * of an import can fail in this way, and only some wait at the same time.
+ * Share of the time limit for an operation that fails although the log answers for other streams. Many lines of an
+ * import can fail in this way, and only some wait at the same time.
  */
 const STUCK_SHARE = 0.1;
 

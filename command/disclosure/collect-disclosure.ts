@@ -290,7 +290,7 @@ function createNameFinder(log: EventLog) {
         const state = await loadReadable(log, endpointAggregate, id);
         return state ? new URL(state.url).origin : null;
       }),
-    /** The name is null if the id is the name, or if the name is unknown. */
+    /** Describes an actor. The name is null if the id is already a name, or if the name is unknown. */
     async describeActor({ type, id, note = null }: { type: string; id: string; note?: string | null | undefined }) {
       if (type === "application") return { type, id, name: await findApplicationName(id), note };
       const name = type === "auditor" ? await remember(`auditor ${id}`, () => readAuditorName(log, id)) : null;

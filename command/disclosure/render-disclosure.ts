@@ -4,7 +4,8 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /**
  * Renders a disclosure as an HTML document for screen and print. The document has no scripts and loads no other files.
- * Times are in the clinic's time zone and in UTC. Titles are the names of the members in words.
+ * Times are in the clinic's time zone and in UTC. The titles of fields are the names of the members, converted to
+ * words.
  */
 export function renderDisclosure(disclosure: Disclosure): string {
   const { clinic, customer, animals, appointments, queueTickets, consents, accesses, deliveries, changes } = disclosure;

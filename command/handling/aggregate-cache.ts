@@ -59,7 +59,7 @@ const MAX_CACHE_BYTES = 16 * 1024 * 1024;
 
 const LOADING_BYTES = 500;
 
-/** After this time without a response, aggregates are read from the log instead of the cache. */
+/** Time without a response of the log after which the cache is not used. */
 const MAX_AGE_MS = 1_000;
 
 /** Interval between two checks that the log responds. */

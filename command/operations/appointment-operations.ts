@@ -102,7 +102,7 @@ export const importAppointment = defineCommand("appointment import", appointment
   example: { scheduledAt: "2024-03-01T09:00:00+01:00", status: "completed" },
 });
 
-/** Decides about an appointment of the clinic, since the last reset of a sandbox. */
+/** Restricts a decision to appointments of the clinic; in a sandbox, to those since the last reset. */
 function requireOwn(decide: Decision<Appointment, AppointmentEvent>, { id, sandboxGeneration }: Clinic) {
   return (state: Appointment | undefined) => {
     const current = state?.sandboxGeneration === sandboxGeneration ? state : undefined;

@@ -20,7 +20,7 @@ const modules = [
 
 const otherCommands = modules.flatMap((module) => Object.values<unknown>(module).flat().flatMap(findCommand));
 
-/** Returns the command that a module exports, alone or with its operation. */
+/** Returns the command that a module exports, with or without its operation. */
 function findCommand(exported: unknown): StaffCommand[] {
   const entry = typeof exported === "function" && "command" in exported ? exported.command : exported;
   return typeof entry === "object" && entry !== null && "getStreamId" in entry ? [entry as StaffCommand] : [];

@@ -26,7 +26,7 @@ export const changeCustomer = defineCommand("customer change", customerAggregate
   example: { phone: "+41 41 555 0102", email: null },
 });
 
-/** Registers an animal. The animal's customer must belong to the same clinic, and must not be erased. */
+/** Registers an animal. The customer must belong to the same clinic, and must not be erased. */
 export const registerAnimal = defineCommand("animal register", animalAggregate, {
   summary: "Registers a customer's animal.",
   input: AnimalRegistered,

@@ -42,7 +42,7 @@ export interface StaffCommand {
   input: z.ZodObject<Record<string, z.ZodType>>;
   /** Field with the id of the object that the command creates. The command line generates the id if it is omitted. */
   creates: string | undefined;
-  /** Name of the id in the result: of the object that the command creates, or else changes. */
+  /** Name of the id in the result: the id of the object that the command creates or changes. */
   resultId: string;
   /**
    * Permission of the clinic's members who may run the command, `operator` if none of them may, or undefined if the

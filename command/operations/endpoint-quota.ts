@@ -20,7 +20,7 @@ import { type CommandContext, loadAggregate, toNewEvent } from "../handling/hand
  */
 export const MAX_ENDPOINTS = 50;
 
-/** After this time, an interrupted registration's place can be released. */
+/** Time after which the place of an interrupted registration can be released. */
 const REGISTRATION_TIMEOUT_MS = 60_000;
 
 /**

@@ -24,8 +24,8 @@ export type FindReplayableDelivery = (
 const DEFAULT_STATUSES: ReplayableStatus[] = ["failed", "skipped"];
 
 /**
- * Maximum number of successive requests that may end without a replay of the delivery, for example because the endpoint
- * was disabled in the meantime.
+ * Maximum number of successive requests that end without a replay of the delivery, for example because the endpoint is
+ * disabled.
  */
 const MAX_INEFFECTIVE_REQUESTS = 20;
 

@@ -18,7 +18,10 @@ import { runCommand } from "./run-command.ts";
 export interface OperatorAppOptions {
   logger: Logger;
   dependencies: CommandDependencies;
-  /** Hashes requests, so that a retry can be told from another request. Names in a plain hash could be guessed. */
+  /**
+   * Hashes requests, to distinguish a retry from another request. The hash has a key, because names in a plain hash
+   * could be guessed.
+   */
   requestHash: KeyedHash;
   limiter: RateLimiter;
   waitForReadModels: WaitForReadModels;

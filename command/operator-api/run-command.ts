@@ -15,7 +15,10 @@ import { findActingMember, type OperatorState, requireOwnRights, requireScope } 
 
 interface RunOptions {
   dependencies: CommandDependencies;
-  /** Hashes requests, so that a retry can be told from another request. Names in a plain hash could be guessed. */
+  /**
+   * Hashes requests, to distinguish a retry from another request. The hash has a key, because names in a plain hash
+   * could be guessed.
+   */
   requestHash: KeyedHash;
   brand: string;
 }

@@ -25,7 +25,7 @@ export type Holder = Pick<Reservation, "holder" | "holderId">;
 /** After this time, others may end a reservation that its holder does not use. */
 export const RESERVATION_TIMEOUT_MS = 60_000;
 
-/** Maximum number of times that a blocked reservation is judged because its holder keeps changing. */
+/** Maximum number of attempts to decide whether a reservation has ended, while its holder keeps changing. */
 const MAX_ATTEMPTS = 10;
 
 const holderCategories = { appointment: appointmentStreams, hold: holdStreams };
@@ -79,8 +79,8 @@ export async function abandonReservation(
 
 /**
  * Returns true if a reservation has ended, so that others may release it. Ends a reservation that is not in use after a
- * minute, and an expired hold, because expiry is no event. The holder's stream decides, and the clock only when to try. A
- * reservation whose holder cannot be read keeps its place.
+ * minute, and an expired hold, because expiry is no event. The clock only decides when to try; the stream of the holder
+ * decides whether the reservation has ended. If the holder cannot be read, the reservation keeps its place.
  */
 export async function isReservationEnded(
   log: EventLog,

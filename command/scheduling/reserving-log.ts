@@ -43,16 +43,16 @@ interface ReservingLogOptions {
 
 /**
  * Creates the event log of a command about an appointment or a hold. An append to its stream first reserves the places
- * that the events take, and then uses the reservations in the same append. So the resource's day decides who gets a
- * place, and the holder's stream whether a reservation is in use. An append that ends reservations releases their
- * places.
+ * that the events take, and then uses the reservations in the same append. So the stream of the resource's day decides
+ * who gets a place, and the stream of the holder decides whether a reservation is in use. An append that ends
+ * reservations releases their places.
  *
  * After a conflict and after an unknown outcome, an append throws {@link WrongExpectedRevisionError}, so that `handle`
  * decides again with the current state. Each attempt has new reservations. While an append may still arrive, its
  * reservations are released only after the holder's stream has ended them.
  *
- * Appends throw {@link DomainError} `slot_taken` if a place is not free, and `resource_not_available` if its resource is
- * retired.
+ * Appends throw {@link DomainError} `slot_taken` if a place is not free, and `resource_not_available` if its resource
+ * is retired.
  */
 export function createReservingLog(log: EventLog, options: ReservingLogOptions): EventLog {
   const { sandbox, overbooks, context, load = (aggregate, id) => loadAggregate(log, aggregate, id) } = options;
@@ -106,7 +106,7 @@ export function createReservingLog(log: EventLog, options: ReservingLogOptions):
   }
 
   /**
-   * Finds the outcome of an append that failed. If it has not arrived, prevents that it still does.
+   * Finds the outcome of an append that failed. If the append has not arrived yet, prevents it from arriving later.
    *
    * @returns log position of the append; undefined if its reservations have ended
    */
@@ -131,7 +131,10 @@ export function createReservingLog(log: EventLog, options: ReservingLogOptions):
     }
   }
 
-  /** If the log fails, the places stay reserved until somebody needs them, because their reservations have ended. */
+  /**
+   * Releases places. If the log fails, they stay reserved until another command needs them, because their reservations
+   * have ended.
+   */
   async function release(places: readonly ReservedPlace[]): Promise<void> {
     try {
       for (const place of places) await releasePlace(log, place, context);

@@ -47,9 +47,9 @@ interface WaitingReservation {
 const waitingReservations = new Map<string, Set<WaitingReservation>>();
 
 /**
- * Reserves a place in each day that it touches, in ascending order. Adds each day to the place before its append, so that
- * the place can be released if this fails. The first of several waiting reservations of a day also decides the next
- * ones, so that all need one read and one append.
+ * Reserves a place in each day that the place touches, in ascending order. Records each day in the place before the
+ * append to this day, so that a failed reservation can be released. Waiting reservations of the same day share one read
+ * and one append.
  *
  * @param overbooks if true, the reservation may exceed the capacity, which it then records
  * @throws {DomainError} `slot_taken`

@@ -173,7 +173,7 @@ async function deleteReplayPositions(pool: pg.Pool, after: bigint): Promise<void
 
 /**
  * Deletes the progress of replays whose request is not in the adopted log. A repeated request has the same replay id,
- * so it would otherwise inherit the progress, and may never start. A request that is newer than the progress was
+ * so it would otherwise inherit the progress, and may never start. If a request is newer than its progress, it was
  * repeated after the log was replaced.
  */
 async function deleteLostProgress(connection: pg.ClientBase): Promise<void> {

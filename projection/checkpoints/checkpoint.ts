@@ -26,7 +26,9 @@ export interface ReadModelCheckpoint extends Checkpoint {
   fingerprint: string;
 }
 
-/** Result that all public events up to a checkpoint have: deliveries in the database, or messages in NATS. */
+/**
+ * Kind of a checkpoint: all public events up to the checkpoint have deliveries in the database, or messages in NATS.
+ */
 export type WebhookCheckpointName = "deliveries" | "messages";
 
 export async function readCheckpoint(db: Pool | ClientBase, schema: string): Promise<ReadModelCheckpoint> {

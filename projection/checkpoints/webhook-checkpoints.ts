@@ -36,8 +36,8 @@ export async function setWebhookCheckpoints(connection: ClientBase, checkpoint: 
 }
 
 /**
- * Prepares the work after a checkpoint. If the read models of another release contained the events up to the checkpoint,
- * the events that they lacked become late events.
+ * Prepares the work after a checkpoint. If the events up to the checkpoint came from the read models of another
+ * release, the events that those read models lacked become late events.
  *
  * @throws {Error} if the read models are not filled, or those of this release do not include the checkpoint yet
  */

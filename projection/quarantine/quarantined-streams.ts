@@ -29,7 +29,7 @@ export interface QuarantinedStream {
 }
 
 /**
- * Cause of a quarantine that ends soon after that of another stream. Such a quarantine indicates no fault of this
+ * Cause of a quarantine that lasts only until the quarantine of another stream ends. It indicates no fault of this
  * release.
  */
 export const WAITS_FOR_SANDBOX = "the stream of the sandbox is quarantined";

@@ -66,7 +66,10 @@ export const animals = defineReadModel({
   },
 });
 
-/** Links of applications to animals. An erasure of the owner ends a link before it is withdrawn, see `erasure`. */
+/**
+ * Links of applications to animals. An erasure of the owner ends a link at once, before an event withdraws it, see
+ * `erasure`.
+ */
 export const animalLinks = defineReadModel({
   table: "animal_link",
   columns: {

@@ -33,8 +33,8 @@ interface AssignedResource {
 type RowWithCause = { updated_at: string; position: string; event_id: string };
 
 /**
- * A replay of a quarantined stream applies earlier events. Earlier events do not move the row back in the list of
- * changes.
+ * Returns the columns with position and event of the change. A replay of a quarantined stream applies earlier events,
+ * which must not move the row back in the list of changes.
  */
 function getCauseColumns(row: RowWithCause | undefined, { id, position, occurredAt }: RowCause): RowWithCause {
   if (!row || BigInt(row.position) <= position)
@@ -109,7 +109,7 @@ export function listPartnerResources(resources: readonly AssignedResource[]): Pa
     .map(({ id, allocationStart, allocationEnd }) => ({ id, allocationStart, allocationEnd }));
 }
 
-/** A change of the duration alone does not move an appointment. */
+/** Adds the former start time if the start changed. A change of only the duration does not move an appointment. */
 function listFormerTimes(row: { scheduled_at: string; former_times: string[] }, newTime: string): string[] {
   return row.scheduled_at === newTime ? row.former_times : [...row.former_times, row.scheduled_at];
 }

@@ -52,7 +52,7 @@ function getInstallationId({ type, data }: SourceEvent): string | null {
 type AppointmentRow = NonNullable<ReturnType<typeof appointments.on.AppointmentRequested>>;
 
 /**
- * A replayed stream contains events that already have a row, and rows never change.
+ * Records a public event, unless it already has a row: a replayed stream contains such events, and rows never change.
  *
  * @param data data of the public event; undefined if partners do not receive the event
  */
@@ -108,7 +108,7 @@ const toSnapshot = (row: AppointmentRow) =>
     revision: Number(row.revision),
   });
 
-/** A fixture of a sandbox is part of the reset, which has a row. Without its appointment, an event concerns nobody. */
+/** Records an event of an appointment, if its row exists. Fixture events are part of a reset, which has its own row. */
 function recordAppointmentEvent(
   row: PublicEventRow | undefined,
   event: RecordedEventOf<AppointmentEventType>,
@@ -122,7 +122,7 @@ function recordAppointmentEvent(
   return recordEvent(row, event, data, after);
 }
 
-/** Returns true if partners get another event of the same change, or none because the change is an import. */
+/** Returns true if partners get another event about the same change, or no event because the change is an import. */
 function isConsequence({ data }: RecordedEventOf<AppointmentEventType>): boolean {
   return "isConsequence" in data && data.isConsequence === true;
 }
@@ -152,7 +152,10 @@ export const publicEvents = defineReadModel({
     installation_id: "uuid",
     /** Endpoint that the event is about. Only its application receives the event. */
     endpoint_id: "uuid",
-    /** Data of the body; see `renderPublicEvent`. That of an appointment lacks the ids and the time of the row. */
+    /**
+     * Data of the body; see `renderPublicEvent`. The data of an appointment lacks the ids and the time, which are in
+     * the row.
+     */
     data: "json",
     environment: "text",
     correlation_id: "uuid",

@@ -13,7 +13,7 @@ import { setEventAside } from "../checkpoints/late-events.ts";
 import type { WebhookCheckpoint } from "../checkpoints/webhook-checkpoints.ts";
 import { type EventStream, isApiError } from "./event-stream.ts";
 
-/** Headers of a message. Positions are decimal numbers, without a meaning except their order. */
+/** Headers of a message. Positions are decimal numbers. Only their order has a meaning. */
 export const MESSAGE_HEADERS = {
   position: "Clinic-Position",
   /** Position of the previous public event; absent for the first. */

@@ -116,7 +116,10 @@ interface RecoveryOptions extends RoleDeps {
   signal: AbortSignal;
   role: LogRole;
   run(): Promise<void>;
-  /** @returns function that checks whether the role can run again; undefined if it can when the log matches the database */
+  /**
+   * @returns function that checks whether the role can run again; undefined if the role can run again as soon as the
+   *   log matches the database
+   */
   onFailure(error: unknown): (() => Promise<boolean>) | undefined;
 }
 

@@ -39,14 +39,17 @@ export interface Status {
 export interface FollowerStatus extends RoleProcesses {
   role: LogRole;
   position: bigint;
-  /** Null if the log does not match the database, because positions of different logs cannot be compared. */
+  /**
+   * Lag of the role; null if the log does not match the database, because positions of different logs cannot be
+   * compared.
+   */
   lag: Lag | null;
 }
 
 /** Public events that were set aside, because they could not be processed. */
 export interface EventsAside {
   eventsAside: number;
-  /** Error of one of them; null if there are none. */
+  /** Error of one event that was set aside; null if there is no such event. */
   asideCause: string | null;
 }
 

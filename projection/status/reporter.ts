@@ -155,7 +155,10 @@ export async function measureTasks({ pool, metrics }: MetricsDeps): Promise<void
   }
 }
 
-/** Without a time limit for WAL segments, a segment can wait for hours. In this case, only a failed attempt counts. */
+/**
+ * Without `archive_timeout`, a WAL segment can wait for hours. In this case, archiving counts as stopped only after a
+ * failed attempt.
+ */
 const MEASURE_TASKS_STATEMENT = {
   name: "daily tasks",
   text: `

@@ -25,8 +25,8 @@ const INTERVAL_MS = 10 * 60_000;
 const TIMEOUT_MS = 10_000;
 
 /**
- * Reads the certificates of all servers every ten minutes, and sets the metric of their ends. A server that does not
- * respond keeps its last value. Certificates are not verified, because an expired one must be reported, too.
+ * Reads the certificates of all servers every ten minutes, and sets the metric of their expiry times. A server that
+ * does not respond keeps its last value. Certificates are not verified, because an expired one must be reported, too.
  *
  * @returns a function that stops the reading
  */
@@ -59,7 +59,7 @@ function listServers({ EVENTSTORE_URL, DATABASE_URL, NATS_URL }: ServerConfig): 
 /**
  * Reads the certificate of a server.
  *
- * @returns its end in Unix seconds; 0 if the server offers no TLS
+ * @returns its expiry time in Unix seconds; 0 if the server offers no TLS
  * @throws if the server does not respond in time
  */
 async function readCertificateEnd(protocol: Protocol, address: { host: string; port: number }): Promise<number> {

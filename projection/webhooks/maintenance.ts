@@ -24,7 +24,10 @@ interface MaintenanceOptions {
 }
 
 const SWEEP_INTERVAL_MS = 1_000;
-/** Minimum pause after a repair, as a multiple of its duration, which grows with the number of blocked deliveries. */
+/**
+ * Minimum pause after a repair, as a multiple of the repair's duration. The duration grows with the number of blocked
+ * deliveries.
+ */
 const REPAIR_PAUSE_FACTOR = 20;
 const RETENTION_INTERVAL_MS = 10 * 60_000;
 
@@ -84,7 +87,7 @@ async function deleteOldRows(pool: pg.Pool, rows: string, now: number): Promise<
   await pool.query(`DELETE FROM ${rows}`, [toInstant(now - RETENTION_MS)]);
 }
 
-/** Time after its end for which a delivery can be replayed, even if it is old. */
+/** Time for which a finished delivery can be replayed, even if it is older than the retention time. */
 const REPLAYABLE_MS = 7 * 24 * 60 * 60 * 1_000;
 
 /** @returns true if more deliveries may need to be deleted */

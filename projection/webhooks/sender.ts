@@ -52,7 +52,7 @@ interface ReservedDelivery {
   senderId: string;
   interruptController: AbortController;
   leaseEndsAt: number;
-  /** Present after the attempt, until its outcome is recorded or waits for a locked row. */
+  /** Stops counting the finished attempt. Present until the outcome is recorded or waits for a locked row. */
   endCounting?: () => void;
 }
 
@@ -141,7 +141,7 @@ export class Sender {
     }
   }
 
-  /** Lists the reserved deliveries whose lease may have ended: it has expired, or belongs to an earlier session. */
+  /** Lists the reserved deliveries whose lease has expired or belongs to an earlier session. */
   #listUnleased(senderId: string, now: number): string[] {
     return [...this.#reservedDeliveries]
       .filter(([, reserved]) => reserved.leaseEndsAt <= now || reserved.senderId !== senderId)
@@ -177,7 +177,7 @@ export class Sender {
     await pause((performance.now() - startedAt) * MIN_SEARCH_PAUSE_FACTOR, signal);
   }
 
-  /** Lets other deliveries be claimed instead of those whose outcomes wait for locked rows. */
+  /** Stops counting the attempts whose outcomes wait for locked rows, so that other deliveries can be claimed. */
   #endCounting(outcomes: readonly FinishedAttempt[]): void {
     for (const { delivery } of outcomes) {
       const reserved = this.#reservedDeliveries.get(delivery.deliveryId);

@@ -67,7 +67,10 @@ export class WebhooksSession {
     return keepConnection(options, signal, use);
   }
 
-  /** If the lock is still held, for example by the lost connection, the process becomes a new sender. */
+  /**
+   * Locks the id of this sender. If another connection still holds the lock, for example the lost one, the process gets
+   * a new id.
+   */
   async #register(connection: DatabaseClient): Promise<void> {
     while (!(await tryLock(connection, this.#senderId))) this.#senderId = randomUUID();
     await this.#findUnlocked(connection);

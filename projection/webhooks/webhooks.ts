@@ -58,7 +58,7 @@ export interface WebhooksOptions extends RoleDeps, Omit<AttemptOptions, "connect
   random?: () => number;
 }
 
-/** Each part of the role and its current pause listen for the end. */
+/** Maximum number of listeners of the abort signal: each part of the role and its current pause. */
 const MAX_LISTENERS = 30;
 
 /** Pauses of the role's background loops while no work is left. */
@@ -119,8 +119,8 @@ export function startWebhooks(options: WebhooksOptions): Role {
 }
 
 /**
- * Checks that the log matches the database, and that the read models are filled. Before, they contain states of the past,
- * such as a revoked installation that was later approved again.
+ * Checks that the log matches the database, and that the read models are filled. Read models that are not filled
+ * contain states of the past, such as a revoked installation that was later approved again.
  */
 async function requireFilled(options: WebhooksOptions, signal: AbortSignal): Promise<void> {
   await waitUnlessAborted(requireSameLog(options), signal);

@@ -7,8 +7,8 @@ interface CurlContext {
 }
 
 /**
- * Returns the operation with the curl command that calls it. Shell variables such as `$TOKEN` take the place of what
- * only the reader knows. Renderers show the command in place of one that they would create without these variables.
+ * Returns the operation with the curl command that calls it. Shell variables such as `$TOKEN` stand for values that
+ * only the reader knows. Renderers show this command instead of one that they would create without variables.
  */
 export function addCurl(operation: Operation, method: string, path: string, context: CurlContext): Operation {
   return {

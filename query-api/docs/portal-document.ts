@@ -41,7 +41,7 @@ const errorDescriptions: Readonly<Record<Code, string>> = {
   data_source_unavailable: "The service cannot read data at the moment.",
 };
 
-/** Responses by operation id, from a service of an operator with another name. */
+/** Recorded responses by operation id. They contain the name of another operator. */
 const { operations: examples } = readExamples("portal");
 
 /** Errors that every operation can return, and that operations do not list. */
@@ -165,7 +165,7 @@ function describeOperation(
   return addCurl(described, "GET", path, CURL_CONTEXT);
 }
 
-/** The schema permits only the name of this service's operator. */
+/** Replaces the recorded operator's name, because the schema permits only the name of this service's operator. */
 function insertName(example: unknown, operatorName: string): unknown {
   return example === undefined
     ? undefined

@@ -12,7 +12,7 @@ interface KeySource {
 }
 
 interface KeyCaching {
-  /** A withdrawn key is rejected after this time, if the keys can be fetched. */
+  /** Time after which a withdrawn key is rejected, if the keys can be fetched. */
   maxAgeMs: number;
   /** Applies to fetches that are caused by unknown key ids. */
   cooldownMs: number;
@@ -22,7 +22,7 @@ const DEFAULT_CACHING: KeyCaching = { maxAgeMs: 60_000, cooldownMs: 5_000 };
 
 const FETCH_TIMEOUT_MS = 10_000;
 
-/** A request waits for at most this time. The fetch continues, so that later requests can use its keys. */
+/** Maximum time for which a request waits. The fetch continues, so that later requests can use its keys. */
 const WAIT_TIMEOUT_MS = 2_000;
 
 /**

@@ -79,11 +79,11 @@ function buildCursorSql(timeColumn: string, idColumn: string): string {
 /** Place of an event in a list. */
 export interface EventCursor {
   position: string;
-  /** The log still has this event at this position if it was not replaced by a copy. */
+  /** Id of the event at the position. It shows whether the log was replaced by a copy. */
   eventId: string;
   /** Owner of the feed, or the appointment whose last change the event is. */
   subjectId: string;
-  /** What else the list remembers. */
+  /** Further state of the list. */
   memory: string;
 }
 

@@ -23,8 +23,8 @@ export interface QuarantinedStream {
 }
 
 /**
- * Events that a reader of a feed may have missed, because the read models lacked them, or the access to them, when the
- * reader passed their positions. If the quarantine of the stream ends, the feed returns them after all.
+ * Events that a reader of a feed may have missed: when the reader passed their positions, the read models lacked the
+ * events or the reader's access to them. If the quarantine of the stream ends, the feed returns them.
  */
 export interface Gap extends Omit<QuarantinedStream, "installationId"> {
   /** The reader may have missed events after this position. */
@@ -32,8 +32,8 @@ export interface Gap extends Omit<QuarantinedStream, "installationId"> {
 }
 
 /**
- * Maximum number of gaps of a cursor. If more streams are quarantined, the cursor remembers only this, and is no longer
- * valid when fewer are.
+ * Maximum number of gaps of a cursor. If more streams are quarantined, the cursor records only this fact. It becomes
+ * invalid when a quarantine ends.
  */
 const MAX_GAPS = 20;
 
@@ -51,10 +51,13 @@ export const categoryNames = [
   clinicStreams,
 ].map(({ name }) => name);
 
-/** Returns SQL of the name of a stream that cursors contain. Partners must not see the stream's own name. */
+/** Returns SQL for the key of a stream in cursors, because partners must not see the name of the stream. */
 const buildKeySql = (stream: string) => `left(md5(${stream}), 16)`;
 
-/** Prefixes of a key: a quarantine of the stream hides only the events about one object, or also other events. */
+/**
+ * Prefixes of a key. `o`: a quarantine of the stream hides only events about one object. `a`: it also hides other
+ * events.
+ */
 const [OBJECT, ACCESS] = ["o", "a"];
 
 const objectStreams = [
@@ -102,7 +105,7 @@ export const GAP_FIELDS_SQL = `'quarantined', (SELECT coalesce(json_agg(json_bui
     'position', position::text, 'clinicId', clinic_id, 'installationId', installation_id)), '[]') FROM quarantined),
   'endedStreams', (SELECT coalesce(json_agg(stream), '[]') FROM gap WHERE has_ended)`;
 
-/** What a read of a feed tells about gaps. */
+/** Result of reading a feed that determines the gaps of the next cursor. */
 interface GapChange {
   quarantined: readonly QuarantinedStream[];
   endedStreams: readonly string[];

@@ -29,8 +29,8 @@ const isVisibleSql = `a.clinic_id = $1::uuid AND ($13::uuid IS NULL OR a.animal_
 
 /**
  * A change of the access or of the valid links, or a sandbox reset, shows or hides appointments, also some whose last
- * change is before a cursor. Such a cursor is refused. A new link changes the newest position, and an end the number or
- * the newest position.
+ * change is before a cursor. Such a cursor is refused. A new link changes the newest position. The end of a link
+ * changes the number of links or the newest position.
  */
 const accessPositions = [
   `(SELECT access_position FROM ${READ_MODEL_SCHEMA}.installation WHERE installation_id = $4::uuid)`,

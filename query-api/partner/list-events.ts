@@ -164,7 +164,7 @@ Events about endpoints require the scope \`webhooks:read\`. Events about endpoin
 type SqlBody = z.infer<typeof sqlBody>;
 type FeedRequest = PartnerRequest<typeof parameters>;
 
-/** Returns the next cursor. While missed events are returned, it stays at its event. */
+/** Returns the next cursor. While the response returns missed events, the cursor keeps its event. */
 function findCursor(body: SqlBody, request: FeedRequest): EventCursor | undefined {
   const cursor = readAfter(request.parameters.after);
   const last = body.events.at(-1) ?? body.newest;

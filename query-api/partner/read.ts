@@ -84,7 +84,7 @@ export function definePartnerRead<const Declared extends QueryParameters>(
   return partnerRead;
 }
 
-/** Returns the id of the owner of the endpoints that a request concerns: of the clinic, or of the application. */
+/** Returns the id of the clinic or the application whose endpoints a request concerns. */
 export function getOwnerId(state: PartnerState): string {
   return hasClinic(state) ? state.clinicId : state.applicationId;
 }

@@ -39,8 +39,8 @@ export interface Waits {
     signal: AbortSignal,
   ): Promise<boolean>;
   /**
-   * Waits until the read models reach a position. Positions are not authenticated: a request with an invented one waits
-   * and then fails. Must run after the rate limiter has counted the request.
+   * Waits until the read models reach a position. Positions are not authenticated: a request with an invented position
+   * waits and then fails. Must run after the rate limiter has counted the request.
    *
    * @throws {ApiError} 503 `read_model_behind` if the read models do not reach the position in time, or if too many
    *   requests wait

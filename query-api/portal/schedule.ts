@@ -320,7 +320,10 @@ function findCachedDay(timeZone: string, epochMs: number): LocalDay {
   return day;
 }
 
-/** Stored times are between the years 1 and 9999, so all other times are as early or as late as infinity. */
+/**
+ * Converts a time to Postgres text. Times outside the years 1 to 9999 become infinite, because no stored time is
+ * earlier or later.
+ */
 function toPostgresTime(epochMs: number): string {
   return toInstantInRange(epochMs) ?? (epochMs < 0 ? "-infinity" : "infinity");
 }

@@ -148,7 +148,7 @@ function selectCookies(header: string, prefix: string): string {
   return cookies.join(";");
 }
 
-/** More chunks do not fit into the headers of a request. */
+/** Maximum number of cookies that contain one session. More do not fit into the headers of a request. */
 const MAX_CHUNKS = 10;
 
 const BASE64_PREFIX = "base64-";

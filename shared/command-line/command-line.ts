@@ -5,7 +5,7 @@ import { type CommandLineTexts, type OptionTexts, runProgram } from "./program.t
 import type { Terminal } from "./terminal.ts";
 
 export interface Command {
-  /** One word, or several: nouns and a verb. */
+  /** One or several words: nouns and a verb. */
   name: string;
   summary: string;
   options: Options;
@@ -50,7 +50,10 @@ export function runCommandLine(commandLine: CommandLine, args: readonly string[]
   return runProgram(describeCommandLine(commandLine), async () => commandLine, args, terminal);
 }
 
-/** Returns the texts of a command line, with which its help, its parser and its completion work without its code. */
+/**
+ * Returns the texts of a command line. With these texts, help, parser and completion work without loading the code of
+ * the commands.
+ */
 export function describeCommandLine({ program, description, details, commands }: CommandLine): CommandLineTexts {
   return {
     ...{ program, description, details },

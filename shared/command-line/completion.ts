@@ -1,6 +1,6 @@
 import type { CommandLineTexts } from "./program.ts";
 
-/** Scripts that let a shell ask the executable for the words that can follow. */
+/** Completion scripts. With them, a shell asks the executable for the words that can follow. */
 const SCRIPTS: Record<string, string> = {
   bash: `_clinic() {
   local IFS=$'\\n'

@@ -4,7 +4,7 @@ import { type Option, option } from "./option.ts";
 
 /** Form of a field on a command line, in a help text and in a document. */
 interface FieldForm {
-  /** Schema of the value, without null and a default. */
+  /** Schema of the value, without its wrappers for null and a default. */
   core: z.ZodType;
   format: string | undefined;
   description: string | undefined;

@@ -55,8 +55,9 @@ function findUserName(): string | undefined {
 }
 
 /**
- * Returns the user with whom the EventStoreDB client logs in: the user of the connection string, or else the common name
- * of the user certificate. Returns undefined if there is neither, or without TLS, as the client then does not log in.
+ * Returns the user with whom the EventStoreDB client logs in: the user of the connection string, or else the common
+ * name of the user certificate. Returns undefined if there is neither. Without TLS, the client does not log in, so the
+ * result is also undefined.
  */
 function findLogUser(url: string): string | undefined {
   const query = [...new URLSearchParams(url.split("?")[1])];

@@ -17,14 +17,17 @@ export interface Aggregate<C extends Category, State> {
   personOf?(state: State): Person;
   /**
    * Returns an event that contains the state. Commands append it after every {@link SUMMARY_INTERVAL} changes, so that
-   * the cost of a command does not depend on the number of earlier changes. Required if the category's streams are bound
-   * by summaries. A summary must contain no personal data, and hides the first event, from which a repeated request of
-   * an appointment is answered.
+   * the cost of a command does not depend on the number of earlier changes. Required if the category's streams are
+   * bound by summaries. A summary must contain no personal data. It hides the first event of the stream, so
+   * appointments have none: their first event answers a repeated request.
    */
   summarize?(state: State): EventOf<C>;
 }
 
-/** Number of events after which a stream gets a summary. Less than a page of a read, which then contains a summary. */
+/**
+ * Number of events after which a stream gets a summary. Smaller than a page of a read, so that each page contains a
+ * summary.
+ */
 export const SUMMARY_INTERVAL = 50;
 
 /**
@@ -71,8 +74,8 @@ export function defineAggregate<C extends Category, State, Creating extends Type
 }
 
 /**
- * Creates a function that defines the decisions of commands that record one event of an aggregate. The event's data are
- * the fields of its schema among the values of the command.
+ * Creates a function that defines decisions. Each one decides a command that records one event of an aggregate. The
+ * event gets the values of the command that its schema declares.
  *
  * @param requireState returns the state to which the command applies, or throws a {@link DomainError}
  */

@@ -11,7 +11,9 @@ import type { BatchAppendReq, BatchAppendResp } from "@eventstore/db-client/gene
 import { type ClientDuplexStream, connectivityState } from "@grpc/grpc-js";
 import { toGrpcClient } from "./grpc-client.ts";
 
-/** Time without appends after which a call ends. An open call keeps its connection open after the client replaces it. */
+/**
+ * Idle time after which a call ends. An open call would keep a connection open that the client has already replaced.
+ */
 const IDLE_MS = 1_000;
 
 /**

@@ -18,8 +18,8 @@ export async function concernsOneStream(log: Pick<EventLog, "readLast">, error: 
 }
 
 /**
- * Returns true if the log answers a read of a small stream, so that a failure concerns another stream. The answer may be
- * an unreadable event.
+ * Returns true if the log answers a read of another, small stream. An earlier failure then concerns only its own
+ * stream. An unreadable event counts as an answer, too.
  */
 export async function isLogAvailable(log: Pick<EventLog, "readLast">): Promise<boolean> {
   try {

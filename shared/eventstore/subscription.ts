@@ -81,9 +81,9 @@ export type StoredItem = { kind: "stored"; event: StoredEvent; position: bigint 
 
 /**
  * Subscribes to the log, without parsing the events. Items arrive in log order. The subscription throws if the
- * connection is lost, or if the client sends new calls on another one: a response to a call then never hides that the
- * subscription's connection is dead. The subscription returns if the server ends it or the signal aborts. Unless the
- * signal aborted, the caller should back off and subscribe again after the last handled position.
+ * connection is lost, or if the client sends later calls on another connection, because the subscription's connection
+ * may be dead by then. The subscription returns if the server ends it or the signal aborts. Unless the signal aborted,
+ * the caller should back off and subscribe again after the last handled position.
  *
  * @throws the client's error if the log is unavailable
  */
@@ -182,8 +182,8 @@ interface Watch {
 const watchesByChannel = new WeakMap<Channel, Set<Watch>>();
 
 /**
- * Calls the listener when the channel has closed or has connected again. Its earlier calls keep their connection. All
- * listeners share one watch of the channel, because gRPC cannot remove a watch.
+ * Calls the listener when the channel has closed or has connected again. Earlier calls of the channel keep their
+ * connection. All listeners share one watch of the channel, because gRPC cannot remove a watch.
  *
  * @returns a function that removes the listener
  */

@@ -33,8 +33,8 @@ export function serveHealth(checkReadiness: Readiness): Koa.Middleware {
 }
 
 /**
- * Lets requests that arrive during a check share its result, so that many requests at once do not load the servers that
- * the check asks.
+ * Lets requests that arrive during a check share its result, so that many concurrent requests cause only one check of
+ * the servers.
  */
 export function shareRunningCheck(checkReadiness: Readiness): Readiness {
   let runningCheck: ReturnType<Readiness> | undefined;

@@ -1,6 +1,9 @@
 import { READ_MODEL_SCHEMA } from "../postgres/read-model-schema.ts";
 
-/** SQL condition for a valid link `l`: the erasure of the animal's owner ends the link before it is withdrawn. */
+/**
+ * SQL condition for a valid link `l`. An erasure of the animal's owner ends the link at once, before an event withdraws
+ * it.
+ */
 export const IS_LINK_VALID_SQL = `NOT EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.erasure
     WHERE person_type = 'customer' AND person_id = l.customer_id AND contact_erased_at IS NOT NULL)`;
 

@@ -5,7 +5,7 @@ export interface PublicRecord<Shape extends z.ZodRawShape> {
   schema: z.ZodObject<Shape, z.core.$strict>;
   /** SQL of the record as a JSON object, from a row of the record's table. */
   sql: string;
-  /** Picks the fields of the record from an object that names them likewise. */
+  /** Picks the fields of the record from an object with the same names. */
   pick(values: z.output<z.ZodObject<Shape>>): z.output<z.ZodObject<Shape>>;
   /** Picks the fields that are columns from a row of the record's table. Other fields are absent. */
   fromRow(row: object): Partial<z.output<z.ZodObject<Shape>>>;

@@ -100,7 +100,7 @@ const linkConsent = defineRecord(
   { grantedAt: "linked_at" },
 );
 
-/** A link to an animal in the partner API, from a row of a link and its animal. */
+/** A link to an animal in the partner API, from a row that joins the link and its animal. */
 export const publicLink = defineRecord(
   "",
   { id: uuid, animal: linkedAnimal.schema, consent: linkConsent.schema },
@@ -199,8 +199,8 @@ export const webhookEndpointDetail = webhookEndpoint.extend({
 });
 
 /**
- * A replay of several deliveries, from a row `r` of its read model and its progress `w`, which ends before the read model
- * has the outcome. Old progress is deleted.
+ * A replay of several deliveries, from a row `r` of its read model and a row `w` with its progress. The progress ends
+ * before the read model has the outcome, and is deleted later.
  */
 export const webhookReplay = defineRecord(
   "r",

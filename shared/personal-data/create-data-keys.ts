@@ -72,8 +72,8 @@ interface CachedKey {
 }
 
 /**
- * Adds a cache of limited size to a store of data keys. Each call checks all missing and expired keys of the call with
- * one call of the store. Only usable keys are cached.
+ * Adds a cache of limited size to a store of data keys. A call checks all its missing and expired keys with one call of
+ * the store. Only usable keys are cached.
  *
  * @param clock monotonic clock in milliseconds
  */

@@ -91,7 +91,7 @@ export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataK
     throw new KeyStoreUnavailableError("other processes keep destroying the data keys that this process creates");
   }
 
-  /** Finds the keys of several searches with one statement. All searches get all keys. */
+  /** Finds the keys for several searches with one statement. Each search gets the keys of all searches. */
   async function findAll(searches: (readonly string[])[]): Promise<ReadonlyMap<string, StoredDataKey>[]> {
     const rows = await query<KeyRow & { isDestroyed: boolean }>({ text: FIND_BY_ID, values: [searches.flat()] });
     const keys = new Map<string, StoredDataKey>();

@@ -70,8 +70,8 @@ const NEXT_SERVER_DELAY_MS = 300;
 
 /**
  * Finds the first suitable server. Asks the servers in order, and goes on to the next server if a server is
- * unreachable, unsuitable or slow. A server is asked on a connection of its own, because a client of pg cannot connect
- * to another server after a failure.
+ * unreachable, unsuitable or slow. Each server is asked on its own connection, because a client of pg cannot connect to
+ * another server after a failure.
  *
  * @throws {NoSuitableServerError}
  */

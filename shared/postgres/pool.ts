@@ -37,9 +37,9 @@ const CLIENT_GRACE_MS = 500;
 export const TRANSACTION_PAUSE_LIMIT_MS = 10_000;
 
 /**
- * Postgres compiles a statement for which it estimates a high cost. A disabled sequential scan has an extremely high
- * estimate, so Postgres would compile even the smallest statement with such a scan, at each execution, which takes much
- * longer than the statement.
+ * Turns off the compiler of Postgres, which compiles statements with a high estimated cost. A disabled sequential scan
+ * has an extremely high estimate, so Postgres would compile even the smallest statement with such a scan at each
+ * execution. Compiling takes much longer than the statement.
  */
 const NO_JIT = "-c jit=off";
 

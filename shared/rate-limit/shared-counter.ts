@@ -23,7 +23,10 @@ interface CounterAddition {
 
 const NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
 
-/** Returns the SQL that selects the current key's element of an array. An upsert's update sees only table columns. */
+/**
+ * Returns the SQL that selects the current key's element of an array. The update of an upsert sees only table columns,
+ * so it cannot join the array.
+ */
 const findElement = (array: string) => `(${array})[array_position($1::text[], counter.key::text)]`;
 
 /**

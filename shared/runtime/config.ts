@@ -30,15 +30,15 @@ export const settings = {
   DRAIN_DELAY_MS: wholeNumber(0, 60_000)
     .prefault("5000")
     .describe(
-      "Time between SIGTERM and the end of accepting requests. During this time, /health/ready returns 503, so that load balancers can choose other processes. Milliseconds.",
+      "Time for which a process still accepts requests after SIGTERM, while /health/ready returns 503. Milliseconds.",
     ),
   LOG_LEVEL: z
     .enum(["fatal", "error", "warn", "info", "debug"])
     .default("info")
-    .describe("Minimum level of log lines. Lines of lower levels are not written."),
+    .describe("Minimum level of log lines."),
   EVENTSTORE_URL: eventStoreUrlSchema
     .describe(
-      "Connection string of the event log: one host, or the hosts of a cluster separated by commas. Options: tls, tlsCAFile, userCertFile, userKeyFile, nodePreference, and the other options of the EventStoreDB client except tlsVerifyCert.",
+      "Connection string of the event log: one host, or the hosts of a cluster separated by commas, and all options of the EventStoreDB client except tlsVerifyCert.",
     )
     .meta(SECRET),
   COPY_TARGET_URL: eventStoreUrlSchema
@@ -46,7 +46,7 @@ export const settings = {
     .meta(SECRET),
   DATABASE_URL: databaseUrlSchema
     .describe(
-      "Postgres URL: one host, or several hosts separated by commas. Options: target_session_attrs, sslmode, sslrootcert, sslcert, sslkey and sslnegotiation. Its role must be the database owner (projection service) or a member of clinic_query (query-api), clinic_command (command) or clinic_audit (audit).",
+      "Postgres URL: one or several hosts separated by commas, with the options target_session_attrs, sslmode, sslrootcert, sslcert, sslkey and sslnegotiation. The user must own the database (projection), or be a member of clinic_query, clinic_command or clinic_audit.",
     )
     .meta(SECRET),
   DATABASE_READ_URL: databaseUrlSchema
@@ -58,9 +58,7 @@ export const settings = {
     .meta(SECRET),
   DATABASE_POOL_SIZE: wholeNumber(1, 100)
     .prefault("6")
-    .describe(
-      "Maximum number of connections of the pool that serves requests. Each process opens a few more, for example for locks and notifications.",
-    ),
+    .describe("Maximum number of connections of the pool that serves requests. Each process opens a few more."),
   NATS_URL: z
     .string()
     .refine(
@@ -95,7 +93,7 @@ export const settings = {
   NATS_STREAM_REPLICAS: wholeNumber(1, 5)
     .optional()
     .describe(
-      "Minimum number of replicas of the JetStream stream. If not set, up to three, as the cluster allows. The service adds replicas, but never removes any.",
+      "Minimum number of replicas of the JetStream stream. If not set, up to three, as the cluster allows. The service never removes replicas.",
     ),
   HEADER_BRAND: z
     .string()
@@ -124,7 +122,7 @@ export const settings = {
   DEPRECATED_PATHS: deprecatedPathsSchema
     .optional()
     .describe(
-      "Path prefixes of deprecated operations, separated by commas, each with the dates of its deprecation and of its end: `/sandbox/v1/example=2027-01-01/2028-01-01`. Responses to these paths have the headers `Deprecation` and `Sunset`.",
+      "Path prefixes of deprecated operations, separated by commas, each with the dates of deprecation and end: `/sandbox/v1/example=2027-01-01/2028-01-01`. Their responses have the headers `Deprecation` and `Sunset`.",
     ),
   PORTAL_COOKIE_NAME: z
     .string()
@@ -143,12 +141,12 @@ export const settings = {
   TOKEN_ISSUER: httpUrlSchema.describe("Issuer of partner access tokens: the partner API's public origin."),
   TOKEN_SIGNING_KEYS: json(z.object({ keys: z.array(signingKeySchema).min(1) }))
     .describe(
-      "Private JWK Set of Ed25519 keys for partner access tokens. New tokens are signed with the first key. The public halves of all keys are published.",
+      "Private JWK Set of Ed25519 keys for partner access tokens. The first key signs. All public halves are published.",
     )
     .meta(SECRET),
   AUDIT_SIGNING_KEYS: json(z.object({ keys: z.array(signingKeySchema).min(1) }))
     .describe(
-      "Private JWK Set of Ed25519 keys for audit exports and tree heads. The first key signs. The public halves of all keys are published.",
+      "Private JWK Set of Ed25519 keys for audit exports and tree heads. The first key signs. All public halves are published.",
     )
     .meta(SECRET),
   AUDIT_TREE_HEAD_INTERVAL_MS: wholeNumber(0, 604_800_000)
@@ -157,7 +155,7 @@ export const settings = {
   TOKEN_JWKS_URL: httpUrlSchema.describe("URL of the public keys for verifying partner access tokens."),
   PERSONAL_DATA_KEYS: json(encryptionKeysSchema)
     .describe(
-      'Master keys that wrap the data keys of personal data: {"current": id, "keys": {id: base64 of 32 bytes}}. New data keys are wrapped with the current key. Without these keys, personal data in the event log is lost.',
+      'Master keys that wrap the data keys of personal data: {"current": id, "keys": {id: base64 of 32 bytes}}. The current key wraps new data keys. Without these keys, personal data in the event log is lost.',
     )
     .meta(SECRET),
   WEBHOOK_SECRET_KEYS: json(encryptionKeysSchema)
@@ -166,7 +164,7 @@ export const settings = {
   WEBHOOK_SIGNING_KEYS: json(z.object({ keys: z.array(signingKeySchema).min(1) }))
     .optional()
     .describe(
-      "Private JWK Set of Ed25519 keys for asymmetric webhook signatures. The first key signs. The public halves of all keys are published. If not set, endpoints cannot ask for these signatures.",
+      "Private JWK Set of Ed25519 keys for asymmetric webhook signatures. The first key signs. All public halves are published. If not set, endpoints cannot request these signatures.",
     )
     .meta(SECRET),
   WEBHOOK_ALLOW_LOOPBACK: flagSchema
@@ -175,12 +173,12 @@ export const settings = {
   WEBHOOK_DNS_SERVERS: dnsServersSchema
     .optional()
     .describe(
-      "DNS servers that look up the hosts of webhook endpoints, as address:port separated by commas. If not set, the service uses those of the machine.",
+      "DNS servers that look up the hosts of webhook endpoints, as address:port separated by commas. If not set, those of the machine.",
     ),
   WEBHOOK_EGRESS_PROXY_URL: egressProxyUrlSchema
     .optional()
     .describe(
-      "URL of an HTTP proxy that supports CONNECT, for all webhooks except those to loopback addresses: http:// or https://, optionally with user and password. If not set, the service connects directly.",
+      "URL of an HTTP proxy that supports CONNECT, for all webhooks except to loopback addresses: http:// or https://, optionally with user and password.",
     )
     .meta(SECRET),
   WEBHOOK_RETRY_SCHEDULE: z

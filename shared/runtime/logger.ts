@@ -85,7 +85,7 @@ function describeError(error: unknown): unknown {
 /** Maximum length of the text that waits to be written. Lines that exceed this limit are lost. */
 const MAX_WAITING_CHARACTERS = 1_048_576;
 
-/** Minimum interval between two writes. Lines of this time are written together. */
+/** Minimum interval between two writes. Lines that arrive in between are written together. */
 const WRITE_INTERVAL_MS = 10;
 
 /**

@@ -50,7 +50,7 @@ type AccessRelation = "certain" | "possible";
 export interface ClinicAccess extends Pick<AuditEvent, "position" | "actor"> {
   accessId: string;
   at: string;
-  /** Name of the auditor; null for an operator, whose name is in `actor`, or if the name is unavailable. */
+  /** Name of the auditor; null if the name is unavailable, and for operators, whose name is in `actor`. */
   auditorName: string | null;
   action: AuditAction;
   relation: AccessRelation;

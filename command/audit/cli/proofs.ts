@@ -24,7 +24,7 @@ interface ProofSources extends IndexedLog {
   getHead(file: string | undefined): Promise<SignedTreeHead>;
 }
 
-/** Proves that an event is in the tree of a head. The access is recorded before the proof is written. */
+/** Writes the proof that the tree of a head contains an event. Records the access first. */
 export async function proveEvent(
   options: { event: string; head?: string | undefined; out?: string | undefined; actor?: string | undefined },
   terminal: Terminal,

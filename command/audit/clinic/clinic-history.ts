@@ -71,7 +71,7 @@ export class StreamStates {
   readonly problems: string[] = [];
   readonly #states = new Map<string, unknown>();
 
-  /** Adds the next event of a stream. An event that this release cannot read leaves the state as it was. */
+  /** Adds the next event of a stream. An event that this release cannot read does not change the state. */
   add({ auditEvent: { stream, revision }, recorded }: HistoryEvent): void {
     if (typeof recorded === "string") this.problems.push(`${stream} @ ${revision}: ${recorded}`);
     else this.#states.set(stream, getFold(stream)(this.#states.get(stream), recorded));
@@ -118,7 +118,10 @@ export async function readApplications(
 /** Names of staff members, users, memberships, branches, resources, applications and installations, by id. */
 export type Names = ReadonlyMap<string, string>;
 
-/** Finds the names in the events of a clinic. A membership has the name of its user, and a user that of the staff member. */
+/**
+ * Finds the names in the events of a clinic. A membership has the name of its user, and a user has the name of the
+ * linked staff member.
+ */
 export function collectNames(
   history: readonly HistoryEvent[],
   applications: ReadonlyMap<string, InstalledApplication>,

@@ -24,7 +24,7 @@ const clinicStateQuerySchema = z.strictObject({ clinic: uuid, at: clinicTimeFiel
 
 interface ClinicChange extends Pick<AuditEvent, "position" | "stream" | "actor"> {
   at: string;
-  /** A sentence without the actor. */
+  /** Sentence that describes the change, without the actor. */
   text: string;
 }
 
@@ -129,8 +129,8 @@ const describeRights = (
 };
 
 /**
- * Texts that say what an event changes in a clinic. `subject` is the name of the event's stream, such as that of a
- * resource.
+ * Texts that say what an event changes in a clinic. `subject` is the name of the object that the stream belongs to,
+ * such as a resource.
  */
 const SENTENCES: Sentences = {
   ClinicRegistered: ({ name }) => `The clinic ${name} was registered.`,

@@ -48,7 +48,7 @@ export interface Reader {
   name: string | null;
   /** Text that says what granted the access. */
   access: string[];
-  /** Time at which the log stored the first event after which the access was possible. */
+  /** Time at which the log stored the event that made the access possible. */
   from: Instant;
   /** Null if the access is still possible. */
   to: Instant | null;
@@ -71,8 +71,8 @@ const NOTE =
 const MAX_ACCESSES = 500;
 
 /**
- * Lists who could read the records of a clinic, a customer or an animal in a period, from when to when, and who did.
- * Today's rules decide what a permission or a scope shows. Throws the errors of {@link readClinicHistory}.
+ * Lists who could read the records of a clinic, a customer or an animal in a period, with the time spans, and who read
+ * them. Today's rules decide what a permission or a scope shows. Throws the errors of {@link readClinicHistory}.
  */
 export const readersQuery: AuditQuery<typeof readersQuerySchema, Readers> = {
   action: "readers",
@@ -286,8 +286,8 @@ function listExpiries(
 }
 
 /**
- * Returns true if the portal shows the data of a clinic at a time. Without a subscription, only a demo does. A trial or
- * cancelled subscription ends with its period; a renewal of another one may be late.
+ * Returns true if the portal shows the data of a clinic at a time. Without a subscription, the portal shows only demos.
+ * A trial or cancelled subscription ends with its period. Other subscriptions continue, because a renewal may be late.
  */
 export function isOperational({ status, registration, subscription }: Clinic, time: Instant): boolean {
   const { isDemo, demoExpiresAt } = registration;

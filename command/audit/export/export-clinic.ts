@@ -24,8 +24,8 @@ export const exportQuerySchema = z
 type ExportQuery = z.output<typeof exportQuerySchema>;
 
 /**
- * Returns the limit of the range that is in the future; undefined if neither is. A range with a future limit is
- * refused, because events may be added to the range after the export.
+ * Returns the name of a limit of the range that is in the future; undefined if both limits are in the past. A range
+ * with a future limit is refused, because events may be added to the range after the export.
  *
  * @param now milliseconds since 1970
  */

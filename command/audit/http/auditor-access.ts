@@ -38,8 +38,8 @@ const MAX_CACHE_BYTES = 1024 * 1024;
 const CREDENTIAL_BYTES = 500;
 
 /**
- * Creates the middleware that requires an auditor's credential, and a rate and number of requests below the limits. Each
- * process counts requests separately.
+ * Creates the middleware that requires an auditor's credential, and limits the rate and the number of concurrent
+ * requests. Each process counts requests separately.
  */
 export function requireAuditor(log: EventLog, clock: () => number = Date.now): Koa.Middleware<AuditorState> {
   const windows = new Windows();

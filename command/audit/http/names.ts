@@ -46,7 +46,8 @@ export function sendSearchResults({ log, pool }: NameDependencies): AuditHandler
 }
 
 /**
- * GET /audit/v1/appointments: the appointments of a clinic on one day, and the events that scheduled the moved ones.
+ * GET /audit/v1/appointments: the appointments of a clinic on one day. Moved appointments include the events that
+ * scheduled them.
  */
 export function sendAppointments(dependencies: AuditDependencies): AuditHandler {
   return async (ctx) => {

@@ -69,9 +69,9 @@ export interface IndexedLeaf {
   eventId: string;
 }
 
-/** Which events of the index a question concerns. Positions are exclusive, times as in the events. */
+/** Selects events of the index. Positions are exclusive. Times have the form of those in the events. */
 export interface RowQuery {
-  /** Keys under which the events are found. A certain key prevails over one that is not. */
+  /** Keys under which the events are found. If an event has a certain and an uncertain key, the certain key counts. */
   keys: readonly { key: string; isCertain: boolean }[];
   after?: bigint | undefined;
   before?: bigint | undefined;
@@ -102,7 +102,7 @@ export interface RowReference {
   isCertain: boolean;
 }
 
-/** Time that a question waits for an index that is behind. */
+/** Time for which a query waits if the index is behind the log. */
 const WAIT_TIMEOUT_MS = 2_000;
 
 const MAX_POSITION = 2n ** 63n - 1n;

@@ -11,7 +11,7 @@ export interface Inheritance {
   causes: ReadonlyMap<string, Pick<IndexRow, "subjects" | "origins">>;
 }
 
-/** The part of a row that follows from its event alone. */
+/** The part of a row that depends only on its event. */
 export interface EventFacts {
   event: AuditEvent;
   eventId: string;
@@ -35,9 +35,12 @@ export interface EventFacts {
 /** A row of the audit index. Ids are keys, as {@link toKey} returns them. */
 export interface IndexRow {
   facts: EventFacts;
-  /** Ids of the objects that the event concerns, own and inherited, without those that only this event names. */
+  /**
+   * Ids of the objects that the event concerns, directly or through inheritance. Excludes objects that no other event
+   * names.
+   */
   subjects: string[];
-  /** Keys of the request and the actor, own and inherited. */
+  /** Keys of the request and the actor, of this event and of its causes. */
   origins: string[];
   clinics: string[];
   /** Keys under which the event is found. */
@@ -65,8 +68,8 @@ const OBJECT_FIELDS = new Set([
 const OBJECT_CATEGORIES = ["appointment-", "animal-", "installation-", "webhookEndpoint-"];
 
 /**
- * Returns what the index needs of an event. All releases must return the same for the same event, so the rules depend
- * neither on the event catalog nor on anything but the event, and never change.
+ * Returns what the index needs of an event. All releases must return the same result for an event. So the rules depend
+ * only on the event, not on the event catalog, and they never change.
  */
 export function toEventFacts(event: AuditEvent): EventFacts {
   const { actor, correlationId, causationId, stream, revision } = event;

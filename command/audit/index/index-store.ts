@@ -35,7 +35,7 @@ export async function readIndexCheckpoint(pool: pg.Pool): Promise<IndexCheckpoin
  *
  * @param edge edge of the tree at the checkpoint
  * @param events events after the checkpoint in the order of the log, without the log's own
- * @param position position of the last event of the log that is covered, also if it is the log's own
+ * @param position position of the last event that is covered, which may be one of the log's own
  * @returns the new checkpoint
  * @throws {CheckpointMovedError}
  */
@@ -163,7 +163,8 @@ function toText(text: string): string {
 }
 
 /**
- * Completes the rows of consecutive events with what they inherit from earlier rows of the index and from each other.
+ * Completes the rows of consecutive events: adds the subjects and origins that they inherit from earlier rows of the
+ * index and from each other.
  *
  * @param lastPosition position of the last event before these
  */

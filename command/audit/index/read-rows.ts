@@ -67,7 +67,7 @@ async function readRows({ client, index }: IndexedLog, rows: readonly RowReferen
   });
 }
 
-/** A range of the log is read with one call if it has at most this many times the needed events. */
+/** Maximum ratio of all events to needed events in a range of the log that is read with one call. */
 const MAX_RANGE_FACTOR = 8;
 
 type FoundEvents = Map<bigint, StoredEvent | typeof UNREADABLE_IN_LOG>;

@@ -29,12 +29,12 @@ const PROGRESS_INTERVAL_MS = 10_000;
 /** Pause after a small batch. With a batch for nearly every event, Postgres would need several times as much CPU. */
 const BATCH_PAUSE_MS = 20;
 
-/** Time after which the filler checks whether an operator has removed the cause of its stop. */
+/** Interval at which a stopped fill checks whether an operator has removed the cause. */
 const STOP_CHECK_INTERVAL_MS = 5_000;
 
 /**
- * Fills the audit index from the log and keeps it up to date, until the signal aborts. Only one process does so at a
- * time. Failures are logged and retried: an index that is behind delays answers, but nothing is lost.
+ * Fills the audit index from the log and keeps it up to date, until the signal aborts. Only one process fills the index
+ * at a time. Failures are logged and retried, because an index that is behind only delays queries.
  */
 export async function runIndex({ databaseUrl, ...options }: IndexOptions, signal: AbortSignal): Promise<void> {
   const { logger } = options;

@@ -15,8 +15,8 @@ import {
 } from "../../../shared/personal-data/decrypt-events.ts";
 
 /**
- * An event in the form in which auditors see it. Except for `problem` and `erased`, all members follow from the stored
- * event alone, so that every release exports the same event and computes the same leaf of the tree.
+ * An event in the form in which auditors see it. Except for `problem` and `erased`, all members depend only on the
+ * stored event, so that every release exports the same event and computes the same leaf of the tree.
  */
 export interface AuditEvent extends NamedMetadata {
   position: string;
@@ -53,7 +53,10 @@ export function toLogEvent(event: StoredEvent, position = event.position?.commit
   return { auditEvent: { ...toAuditEvent(event, position), ...(problem !== undefined && { problem }) }, catalogEvent };
 }
 
-/** Converts a stored event without parsing it, so that the result has no problem. The parameters are those above. */
+/**
+ * Converts a stored event without parsing it, so that the result has no problem. The parameters are those of {@link
+ * toLogEvent}.
+ */
 export function toAuditEvent(event: StoredEvent, position = event.position?.commit): AuditEvent {
   const { namedMetadata, otherMetadata } = separateMetadata(toAuditableValue(event.metadata));
   return {

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { getCategoryName, streamField } from "./query-fields.ts";
 
-/** Query for the deliveries of a stream, which is that of an appointment or of an endpoint, or for one delivery. */
+/** Query for the deliveries of an appointment or an endpoint, named by its stream, or for one delivery. */
 export const deliveriesQuerySchema = z
   .strictObject({ stream: streamField.optional(), delivery: uuid.optional() })
   .refine(({ stream, delivery }) => (stream === undefined) !== (delivery === undefined), {

@@ -41,9 +41,8 @@ const listQuerySchema = z
 type ListQuery = z.output<typeof listQuerySchema>;
 
 /**
- * Lists the events that match the query and that the reader may see, in log order or in the reverse order. The events of
- * a stream are read from the log alone. The iteration throws
- * {@link LogUnavailableError}.
+ * Lists the events that match the query and that the reader may see, in log order or in the reverse order. For the
+ * events of a stream, the query reads only the log, not the index. The iteration throws {@link LogUnavailableError}.
  */
 export const eventsQuery: AuditQuery<typeof listQuerySchema, ItemStream<AuditEvent>> = {
   action: "events",

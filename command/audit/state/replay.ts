@@ -44,7 +44,7 @@ export interface ReplayStep {
 }
 
 /**
- * Lists each event of a stream, with the fields that the event changed and the resulting state. From an event on that
+ * Lists each event of a stream, with the fields that the event changed and the resulting state. After an event that
  * this release cannot read, no changes are known, and the state is null. Throws the errors of {@link foldStream}, and
  * {@link StreamNotFoundError}.
  */

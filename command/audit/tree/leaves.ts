@@ -11,7 +11,7 @@ export interface Leaf {
 
 /**
  * The event in the form in which exports contain it, except that the member `problem` is always missing. The problem
- * depends on the release that reads the event, and the leaf must not.
+ * depends on the release that reads the event, but a leaf must be the same in all releases.
  */
 export type LeafEvent = Omit<AuditEvent, "problem">;
 

@@ -45,8 +45,8 @@ interface Publication {
 
 /**
  * Signs and appends a head of the tree over all events that the log contains when the call starts, if there are new
- * events except tree heads. Before, compares the rows of the index with the log since the last comparison, so that a
- * head never covers a row that differs from the log.
+ * events except tree heads. First compares the rows since the last comparison with the log, so that a head never covers
+ * a row that differs from the log.
  *
  * @throws {IndexDamagedError} if the index differs from the log
  * @throws {DifferentLogError}
@@ -127,7 +127,10 @@ export async function runTreeHeadPublisher(options: PublisherOptions, signal: Ab
 
 const VERIFICATION_INTERVAL_MS = 86_400_000;
 
-/** Time after which a failed verification is repeated, and after which processes check whether another has verified. */
+/**
+ * Interval at which each process repeats a failed verification, or checks whether another process has verified the
+ * index.
+ */
 const CHECK_DUE_INTERVAL_MS = 3_600_000;
 
 /** Verifies the whole index once a day, in one of the processes. Writes differences to the application log. */

@@ -13,7 +13,7 @@ type VerifyOptions = Omit<PublishOptions, "log" | "context" | "isNewTree">;
  * @throws {IndexDamagedError} at the first difference
  * @throws {DifferentLogError}
  * @throws {IndexBehindError}
- * @throws {TreeHeadError} if the tree is not that of a published head
+ * @throws {TreeHeadError} if the tree does not match a published head
  * @throws {LogUnavailableError}
  */
 export async function verifyIndex(

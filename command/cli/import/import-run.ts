@@ -95,8 +95,8 @@ export async function applyLines(lines: AsyncIterable<Line>, options: ApplyOptio
 const MAX_LINES = 256;
 
 /**
- * Maximum total length of the lines in progress, in characters. A longer line is applied alone. The limit bounds the
- * memory, because a line can be as long as 1 MiB.
+ * Maximum total length of the lines in progress, in characters. A longer line is applied without others. The limit
+ * bounds the memory, because a line can be as long as 1 MiB.
  */
 const MAX_CHARACTERS = 8 * 1024 * 1024;
 
@@ -117,8 +117,8 @@ export class LinesInProgress {
   #resume = () => {};
 
   /**
-   * Waits for room, and starts a line. The line runs after all earlier lines that change an object to which it refers,
-   * and after those that refer to the object that it changes.
+   * Waits for room, and starts a line. The line runs after all earlier lines that change an object to which the line
+   * refers, or that refer to the object that the line changes.
    *
    * @param run must not reject
    */

@@ -27,15 +27,15 @@ const EVENT_BYTES = 1_000;
 const MAX_AGE_MS = 1_000;
 
 /**
- * Prefix of streams that do not become too old in an import. A line that refers to an animal depends only on the
- * animal's clinic and owner, which never change.
+ * Prefix of streams that stay valid for the whole import. A line that refers to an animal depends only on the animal's
+ * clinic and owner, which never change.
  */
 const LASTING_PREFIX = toStreamName(animalStreams, "");
 
 /**
  * Creates a cache of the event log's streams for one import.
  *
- * @param lastingPrefix prefix of the names of streams that do not become too old
+ * @param lastingPrefix prefix of the names of streams that stay valid for the whole import
  */
 export function createStreamCache(log: EventLog, lastingPrefix = LASTING_PREFIX): StreamCache {
   const getMaxAge = (stream: string) => (stream.startsWith(lastingPrefix) ? 0 : MAX_AGE_MS);

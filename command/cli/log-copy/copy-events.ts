@@ -16,8 +16,8 @@ import {
 const MAX_APPEND_EVENTS = 500;
 
 /**
- * Maximum size of several events in one append: half the default limit of EventStoreDB. A larger event is appended
- * alone. Bytes.
+ * Maximum size of several events in one append: half the default limit of EventStoreDB. A larger event has its own
+ * append. Bytes.
  */
 const MAX_APPEND_BYTES = 512 * 1024;
 

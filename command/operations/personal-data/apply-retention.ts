@@ -17,7 +17,7 @@ export interface RetentionSummary {
   /** Number of clinics for which a quarantined stream may hide a visit or a rule, or whose persons cannot be found. */
   skippedClinics: number;
   destroyedKeys: number;
-  /** Number of data keys that earlier erasures had destroyed, that existed again, and that are destroyed again. */
+  /** Number of data keys that were destroyed again, because they existed again after their erasure. */
   keysDestroyedAgain: number;
   /** True if the run was interrupted. The next run continues. */
   isInterrupted: boolean;
@@ -31,7 +31,7 @@ interface RetentionOptions {
   /** Called for each due person before the erasures start, also in a dry run. */
   onDue(person: DuePerson): Promise<void>;
   onProgress(processedCount: number, dueCount: number): void;
-  /** Called for each person whose data cannot be erased, unless a server fails. A server's failure ends the run. */
+  /** Called for each person whose data cannot be erased. If a server fails, the run ends instead. */
   onRefusal(person: DuePerson, error: Error): void;
   onSkippedClinic(clinicId: string, error: Error): void;
 }

@@ -34,13 +34,12 @@ export class ReadModelsBehindError extends Error {
 const READ_MODELS_TIMEOUT_MS = 60_000;
 
 /**
- * Erases a person's data: records the act, destroys the data keys, waits until the read models show neutral values, and
- * informs applications with a link to the person's animals.
- * An interrupted erasure is completed by repeating it.
+ * Erases a person's data: records the erasure, destroys the data keys, waits until the read models show neutral values,
+ * and informs applications with a link to the person's animals. An interrupted erasure is completed by repeating it.
  *
  * @throws {DomainError} `<object>_not_found` if there is no such person, or `auditor_not_revoked`
- * @throws {ReadModelsBehindError} if the act is recorded and the keys are destroyed, but the read models are behind, or
- *   skip the person's stream because it is quarantined
+ * @throws {ReadModelsBehindError} if the erasure is recorded and the keys are destroyed, but the read models are
+ *   behind, or skip the person's stream because it is quarantined
  */
 export async function erasePerson(
   stores: PersonalDataStores,

@@ -14,7 +14,7 @@ export interface DuePerson {
   categories: PersonalDataCategory[];
 }
 
-/** Persons whose retention period has ended, and the rules of their clinic with which they were found. */
+/** A page of persons whose retention period has ended, and the rules of their clinic at that time. */
 interface DuePage {
   persons: DuePerson[];
   retentionMonths: Clinic["retentionMonths"];

@@ -14,7 +14,7 @@ export const MAX_BATCH_SIZE = 250;
 export interface AddedDeliveries {
   /** Position of the checkpoint, which this batch may have moved. Null if it belongs to other read models. */
   position: bigint | null;
-  /** True if the checkpoint was not where it was expected, so that nothing was added. */
+  /** True if another process moved the checkpoint first, so that nothing was added. */
   isLost: boolean;
   /** True if more events may follow. */
   hasMore: boolean;
@@ -86,12 +86,12 @@ const EVENTS_SQL = `
   )`;
 
 /**
- * Finds the endpoints for each event. An endpoint matches if it belongs to the event's owner and environment, subscribed
- * to the event's type, and was registered before the event. If the owner is a clinic, the endpoint's application must
- * have access to the event's branch and animal since before the event, and the endpoint must not be limited to other branches. An endpoint of
- * an application needs no installation, because it receives only events about the application itself. A test event
- * matches only the endpoint under test, which need not subscribe to its type. An operational event matches only
- * endpoints of the application whose endpoint it is about, but not the endpoint that fails. Revoked endpoints never
+ * Finds the endpoints for each event. An endpoint matches if it belongs to the event's owner and environment,
+ * subscribed to the event's type, and was registered before the event. If the owner is a clinic, the endpoint's
+ * application must have had access to the event's branch and animal before the event, and the endpoint must not be
+ * limited to other branches. An endpoint of an application needs no installation, because it receives only events about
+ * the application itself. A test event matches only the endpoint under test, which need not subscribe to its type. An
+ * operational event about an endpoint matches only other endpoints of the same application. Revoked endpoints never
  * match.
  */
 const MATCHED_SQL = `

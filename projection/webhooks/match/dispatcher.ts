@@ -28,15 +28,16 @@ interface DispatcherOptions {
   clock(): number;
 }
 
-/** Pause after the dispatcher was woken without need, so that messages of others cannot keep it busy. */
+/** Pause after the dispatcher was woken but found no event, so that forged messages cannot keep it busy. */
 const FALSE_ALARM_PAUSE_MS = 20;
 
-/** Stand for the next events of a batch. The statement that adds their deliveries chooses the events. */
+/** Placeholders for the next events of a batch. The statement that adds the deliveries chooses the events. */
 const NEXT_EVENTS = Array.from({ length: MAX_BATCH_SIZE }, (_, index) => index);
 
 /**
- * Turns public events into deliveries until the signal aborts. Only one process does so at a time, in the order of the
- * log. If the database refuses the deliveries of an event, or they take too long, the event is set aside.
+ * Turns public events into deliveries until the signal aborts. Only one process dispatches at a time. It handles the
+ * events in the order of the log. If the database refuses the deliveries of an event, or they take too long, the event
+ * is set aside.
  */
 export function runDispatcher(options: DispatcherOptions, loop: Loop): Promise<void> {
   const { pool, arrivals, clock } = options;

@@ -110,7 +110,10 @@ async function release(
   return rows;
 }
 
-/** Another transaction may release another delivery of a group first. The next call finds the other deliveries. */
+/**
+ * Ignores a conflict: another transaction may release another delivery of a group first. The next call finds the other
+ * deliveries.
+ */
 function ignoreConflict(error: unknown): DueEndpoint[] {
   if (error instanceof pg.DatabaseError && error.constraint === "pending_delivery_head") return [];
   throw error;

@@ -29,7 +29,9 @@ const revokingCategories = [
 
 type RevokingEvent = PartnerApplicationEvent | InstallationEvent | WebhookEndpointEvent | AnimalConsentEvent;
 
-/** True for the event types of these categories that can revoke a permission. So can a type that is unknown here. */
+/**
+ * True for each event type of these categories that can revoke a permission. Unknown types count as revocations, too.
+ */
 const canRevoke: Record<RevokingEvent["type"], boolean> = {
   ApplicationRegistered: false,
   CredentialIssued: false,
@@ -76,7 +78,10 @@ interface RevocationDeps {
   logger: Logger;
 }
 
-/** Time without events after which a log that reports no end of the stored events counts as unavailable. */
+/**
+ * Time without a response after which the log counts as unavailable, if it has not reported the end of the stored
+ * events.
+ */
 const SILENCE_TIMEOUT_MS = 5_000;
 
 const RECORD_INTERVAL_MS = 1_000;
@@ -149,7 +154,10 @@ export class RevocationWatch {
     }
   }
 
-  /** Repeated, because a failover can lose the record. This process does not depend on it. */
+  /**
+   * Records the position of the last revocation repeatedly, because a failover can lose the record. Only other
+   * processes need the record.
+   */
   async #record(): Promise<void> {
     if (this.#position === BEFORE_FIRST_EVENT) return;
     await recordRevocation(this.#deps.pool, this.#position).catch((error: unknown) =>

@@ -26,8 +26,8 @@ export interface SweepResult {
 /**
  * Closes a batch of pending deliveries that may no longer be sent. Deliveries to a disabled endpoint are skipped.
  * Deliveries are cancelled if the endpoint, the application or the installation was revoked, or the application lost
- * access to the branch or the animal. Deliveries with an attempt in progress stay pending, and so do those whose access is
- * unknown because its stream is quarantined.
+ * access to the branch or the animal. A delivery stays pending while an attempt is in progress, or while a stream that
+ * grants its access is quarantined.
  *
  * @param now milliseconds since 1970
  */

@@ -23,7 +23,10 @@ export interface OutcomeWriterOptions {
 }
 
 interface OutcomeCallbacks {
-  /** Called with outcomes after their commit, or if their attempts are repeated after their leases. */
+  /**
+   * Called with outcomes after their commit, and with outcomes that are dropped because their attempts are repeated
+   * after their leases.
+   */
   onWritten(outcomes: readonly FinishedAttempt[]): void;
   /** Called with outcomes that wait, because somebody has locked their rows. */
   onWaiting(outcomes: readonly FinishedAttempt[]): void;
@@ -36,7 +39,7 @@ const WRITE_INTERVAL_MS = 5;
 /** Pause between two attempts to write outcomes whose rows are locked. */
 const LOCKED_INTERVAL_MS = 1_000;
 
-/** Time after a locked row in which locked rows are skipped instead of waited for. */
+/** Time after a locked row during which the writer skips locked rows instead of waiting for them. */
 const SKIP_LOCKED_MS = 5_000;
 
 /** Maximum number of outcomes that wait for locked rows. */

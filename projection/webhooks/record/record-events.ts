@@ -20,7 +20,10 @@ const MAX_CONCURRENT_STREAMS = 16;
 
 const REPORT_SECRET_BEFORE_MS = 6 * 60 * 60 * 1_000;
 
-/** An event that the log may not contain, and statements that change its row. A read model notes an event without row. */
+/**
+ * An event that the log may lack, and statements that change its row. An event without a row is recorded in a read
+ * model.
+ */
 export interface UnrecordedEvent extends DerivedEvent {
   /** Values of `$1` and following that identify the row. */
   key?: readonly unknown[];
@@ -72,7 +75,7 @@ export async function recordEvents(options: RecordOptions, unrecordedEvents: rea
 
 const RETRY_AT_SQL = "now() + interval '1 minute'";
 
-/** Selects no row if the endpoint has started another failure period. */
+/** Selects the row of a failure period, unless the endpoint has started another period. */
 const PERIOD_SQL = "WHERE endpoint_id = $1 AND since = $2";
 
 /**

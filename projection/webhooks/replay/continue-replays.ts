@@ -54,7 +54,7 @@ export async function continueReplays(deps: ReplayStepDeps, clock: () => number)
   return steps.some((step) => step === "started" || step === "ended");
 }
 
-/** The replay that was worked on longest ago comes first. */
+/** Moves a replay to the end of the queue: the replay that has waited longest comes first. */
 async function moveBack(pool: pg.Pool, replayId: string, now: number): Promise<void> {
   await pool.query(
     `INSERT INTO webhooks.replay (replay_id, updated_at) VALUES ($1, $2)
@@ -193,7 +193,7 @@ interface ReplayProgress {
 }
 
 /**
- * Locks until the end of the transaction.
+ * Locks the progress of a replay until the end of the transaction.
  * @returns undefined if another process works on the replay, or if it has ended
  */
 async function lockProgress(client: pg.ClientBase, replayId: string, now: number): Promise<ReplayProgress | undefined> {
@@ -211,7 +211,7 @@ async function lockProgress(client: pg.ClientBase, replayId: string, now: number
   return rows[0];
 }
 
-/** Must run in the transaction that locked the progress. */
+/** Writes the progress of a replay. Must run in the transaction that locked the progress. */
 async function writeProgress(
   client: pg.ClientBase,
   replayId: string,

@@ -134,15 +134,15 @@ export interface UnfinishedReplay {
   correlationId: string;
 }
 
-/** Maximum number of replays that are continued before the others are considered again. */
+/** Maximum number of replays that one pass continues. */
 const MAX_REPLAYS = 200;
 
-/** Maximum number of replays that are considered for an application. Limits the cost of many requests. */
+/** Maximum number of replays that one pass reads for an application. Limits the cost of many requests. */
 const MAX_CANDIDATES = 100;
 
 const TABLE = `${READ_MODEL_SCHEMA}.webhook_replay`;
 
-/** Reads one index entry for each application, and then the replays of each application that are considered. */
+/** Reads one index entry for each application, and then at most `MAX_CANDIDATES` replays of each application. */
 const UNFINISHED_REPLAYS_SQL = `
   WITH RECURSIVE applications AS (
     (SELECT application_id AS id FROM ${TABLE} WHERE outcome IS NULL ORDER BY application_id LIMIT 1)
@@ -169,9 +169,9 @@ const UNFINISHED_REPLAYS_SQL = `
    LIMIT ${MAX_REPLAYS}`;
 
 /**
- * Finds replays that have not ended: for each application, either one, or several that together select no more deliveries
- * than a batch. So an application with many replays gets no more than others. The replay that has waited longest comes
- * first.
+ * Finds unfinished replays: for each application, one replay, or several replays with together no more deliveries than
+ * a batch. So an application with many replays gets no more capacity than others. The replay that has waited longest
+ * comes first.
  */
 export async function findUnfinishedReplays(pool: pg.Pool): Promise<UnfinishedReplay[]> {
   const { rows } = await pool.query<UnfinishedReplay>({ name: "unfinished replays", text: UNFINISHED_REPLAYS_SQL });

@@ -14,9 +14,9 @@ export const IS_DUE_SQL = `
 
 /**
  * Returns SQL that selects an endpoint if deliveries may be sent to it. The endpoint, its application and, for an
- * endpoint of a clinic, the installation must be active. In production, the origin of the URL must be approved. An endpoint that
- * its failures have disabled is not active, even before the log has the event. The column `branch_ids` lists the branches that
- * the application may access, and `animal_access` tells the animals.
+ * endpoint of a clinic, the installation must be active. In production, the origin of the URL must be approved. An
+ * endpoint that its failures have disabled is not active, even before the log has the event. The column `branch_ids`
+ * lists the branches that the application may access, and `animal_access` says which animals.
  *
  * The result is valid only if {@link READ_MODELS_CURRENT_SQL} is true. Otherwise the read models may lack a revocation.
  * LIMIT prevents the planner from joining all endpoints.
@@ -58,8 +58,8 @@ export function buildPendingEndpointsSql(name: string, condition: string): strin
 }
 
 /**
- * Has at least one row while deliveries are pending. The row has no endpoint if none of them is due. Because of LIMIT,
- * the query reads at most one delivery of each endpoint, in addition to leased deliveries.
+ * Returns at least one row while deliveries are pending. If no delivery is due, the row has no endpoint. Because of
+ * LIMIT, the query reads at most one delivery of each endpoint, in addition to leased deliveries.
  */
 const FIND_DUE_ENDPOINTS_SQL = `
   WITH RECURSIVE ${buildPendingEndpointsSql("endpoints", PENDING_CONDITIONS.released)},

@@ -21,8 +21,8 @@ export const MAX_CLAIMED = 2 * MAX_ATTEMPTS;
 const MAX_GRANTED = 192;
 
 /**
- * An application may use this share of the free capacity, and an endpoint this share of what its application may still
- * use. So endpoints that hang leave some for others of their application.
+ * Shares of the capacity: an application may use a quarter of the free capacity, and an endpoint half of what its
+ * application may still use. So endpoints that hang leave capacity for other endpoints of their application.
  */
 const APPLICATION_SHARE = 1 / 4;
 const ENDPOINT_SHARE = 1 / 2;
@@ -34,7 +34,7 @@ const ENDPOINT_SHARE = 1 / 2;
 const MIN_PER_ENDPOINT = 4;
 const MAX_PER_ENDPOINT = 64;
 
-/** A longer attempt does not let its endpoint have more attempts at a time. */
+/** Maximum duration of an attempt that raises the limit of its endpoint. */
 const MAX_QUICK_ATTEMPT_MS = 1_000;
 
 interface EndpointState extends DueEndpoint {
@@ -55,12 +55,13 @@ interface ApplicationState {
 }
 
 /**
- * Decides whose deliveries a process attempts next, in one environment. Knows the endpoints with due deliveries, so that
- * a claim need not search them, and the attempts in progress. An outdated entry only causes a claim that finds nothing.
+ * Decides which deliveries a process attempts next, in one environment. Knows the attempts in progress, and the
+ * endpoints with due deliveries, so that a claim need not search for them. An outdated entry only causes a claim that
+ * finds nothing.
  *
  * Applications take turns, and so do the endpoints of an application. The limits are dynamic thresholds (Choudhury and
- * Hahne): an application may use a quarter of the free capacity. So a single application stops at a fifth of the
- * capacity, and others always find some.
+ * Hahne): an application may use a quarter of the free capacity. So a single application uses at most a fifth of the
+ * capacity, and others always find free capacity.
  */
 export class Schedule {
   /** The application that had a turn longest ago comes first. */
@@ -150,7 +151,7 @@ export class Schedule {
     if (!state.hasMore && !found.isNew) found.isDue = false;
   }
 
-  /** @returns function that ends the attempt, and returns a function to call when its outcome is recorded */
+  /** @returns function that ends the attempt. It returns another function, to call when the outcome is recorded */
   start(endpoint: DueEndpoint): (isSuccess: boolean) => () => void {
     const startedAt = this.#clock();
     const application = this.#findApplication(endpoint.applicationId);

@@ -70,11 +70,11 @@ interface DeliveryRow extends Omit<ClaimedDelivery, "startedAt" | "body" | "encr
 type ClaimRow = EndpointRow & (DeliveryRow | { deliveryId: null });
 
 /**
- * Claims and leases due deliveries, no more than granted.
+ * Claims and leases due deliveries, at most as many as the schedule has granted.
  *
  * @param excludedDeliveryIds ids of deliveries that this process still reserves, although their lease may have ended
- * @param lease owner and length of the lease. The length is longer than any attempt. If the sender is gone, nothing is
- *   claimed
+ * @param lease id of the sender, and length of the lease, which must exceed the longest attempt. Without a row of the
+ *   sender, nothing is claimed
  * @param now milliseconds since 1970
  */
 export async function claimDueDeliveries(
@@ -143,9 +143,9 @@ const CANDIDATE_SQL = `
   )`;
 
 /**
- * Time by which an attempt may start before its position in the even spacing of a rate limit. Without this tolerance,
- * late decisions would make the endpoint slower than its limit. In any second, an endpoint therefore gets at most a
- * tenth more attempts than its limit, plus one.
+ * Time by which an attempt may start earlier than an evenly spaced rate limit permits. Without this tolerance, late
+ * decisions would make the endpoint slower than its limit. In any second, an endpoint therefore gets at most a tenth
+ * more attempts than its limit, plus one.
  */
 const BURST_TOLERANCE_S = 0.1;
 
@@ -166,7 +166,7 @@ const PERMITTED_STARTS_SQL = `
        ELSE GREATEST(0, 1 + floor(c.rate_limit * (${BURST_TOLERANCE_S}
               - GREATEST(0, COALESCE(extract(epoch FROM locked.next_start_at - now())::float8, 0)))))::integer END`;
 
-/** Limits each endpoint to what its rate limit permits. */
+/** Limits the deliveries of each endpoint to the number that its rate limit permits now. */
 const ALLOTTED_SQL = `
   allotted AS MATERIALIZED (
     SELECT c.ordinal, c.endpoint_id, c.url, c.body_format, c.branch_ids, c.animal_access, c.application_id, c.rate_limit,

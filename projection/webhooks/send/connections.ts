@@ -39,7 +39,7 @@ const MAX_IDLE_SOCKETS = 512;
  */
 const IDLE_TIMEOUT_MS = 4_000;
 
-/** Time after which a connection to the next address is tried, as in RFC 8305, which suggests 250 ms. */
+/** Time after which the next address is tried, too. RFC 8305 suggests 250 ms. */
 const ADDRESS_TIMEOUT_MS = 1_000;
 
 const MAX_HEADER_BYTES = 16_384;

@@ -24,8 +24,8 @@ interface EgressProxyOptions {
 }
 
 /**
- * Time for which an established tunnel proves that the proxy works. If the proxy cannot reach a receiver during this
- * time, the receiver is at fault. Later, the proxy is.
+ * Time for which an established tunnel proves that the proxy works. A failure during this time counts as a failure of
+ * the receiver, and a later one as a failure of the proxy.
  */
 const PROOF_DURATION_MS = 60_000;
 
@@ -82,7 +82,7 @@ export class EgressProxy {
     return "egress_proxy_failed";
   }
 
-  /** Established tunnels stay open. */
+  /** Ends all requests for tunnels. Established tunnels stay open. */
   close(): void {
     for (const request of this.#pendingRequests) request.destroy(new AbortedError());
   }

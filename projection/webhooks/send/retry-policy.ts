@@ -44,7 +44,7 @@ export function judgeAttempt(result: AttemptResult, context: RetryContext): Verd
 const MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)";
 const TIME = "\\d\\d:\\d\\d:\\d\\d";
 
-/** The three forms of HTTP dates (RFC 9110, section 5.6.7). All are in GMT, but the third does not say so. */
+/** The three forms of HTTP dates (RFC 9110, section 5.6.7). All are in GMT, but the third does not name the zone. */
 const HTTP_DATE = new RegExp(
   `^(?:[A-Z][a-z]{2}, \\d\\d ${MONTH} \\d{4} ${TIME} GMT|[A-Z][a-z]+day, \\d\\d-${MONTH}-\\d\\d ${TIME} GMT|([A-Z][a-z]{2} ${MONTH} [ \\d]\\d ${TIME} \\d{4}))$`,
 );

@@ -138,7 +138,7 @@ class InvalidResponseError extends Error {
   override readonly name = "InvalidResponseError";
 }
 
-/** The remaining bytes are read and discarded. */
+/** Maximum number of stored bytes of a body. The remaining bytes are read and discarded. */
 const MAX_STORED_BODY_BYTES = 1_024;
 
 /**

@@ -204,7 +204,10 @@ export function rescheduleAppointment(
   };
 }
 
-/** The events precede the change that causes them, so that the webhook of the change has the resources after it. */
+/**
+ * Releases all resources. The releases precede the change that causes them, so that the webhook of the change shows the
+ * resources after the change.
+ */
 function releaseResources({ assignments, ...appointment }: Appointment): AppointmentEvent[] {
   return assignments.filter(({ active }) => active).map(({ id }) => createRelease(appointment.id, id));
 }
@@ -214,8 +217,8 @@ function createRelease(appointmentId: string, assignmentId: string): Appointment
 }
 
 /**
- * Moves the start of each allocation as far as the start of the appointment, and its end as far as the end. Releases an
- * allocation for which no time remains.
+ * Shifts the start of each allocation by as much as the start of the appointment, and its end by as much as the end of
+ * the appointment. Releases an allocation that would have no time left.
  */
 function moveResources(
   { id: appointmentId, assignments, ...appointment }: Appointment,

@@ -32,10 +32,13 @@ const appointmentDetails = {
   notes: personal("notes", notes.nullable(), null),
 };
 
-/** SHA-256 (hex) of the texts of a request or import. Null if the texts were erased: a repeated text is then unknown. */
+/**
+ * SHA-256 (hex) of the texts of a request or import. Null if the texts were erased. A repetition is then recognized
+ * without its texts.
+ */
 const textHash = personal("notes", z.string().nullable(), null, { isDerived: true });
 
-/** Only moves and allocations are limited. Any other change occurs a few times, or follows one of them. */
+/** Limits only moves and allocations. Other changes occur only a few times, or follow a move or an allocation. */
 const appointmentBound = {
   ...limitExcept(
     ...(["AppointmentConfirmed", "AppointmentCheckedIn", "AppointmentPutInWaiting", "ConsultationStarted"] as const),
@@ -52,8 +55,8 @@ const appointmentBound = {
 const reservationId = uuid.optional();
 
 /**
- * True if an allocation belongs to an import or a move, or a release to a cancellation. Partners receive no further
- * event about it.
+ * True for an allocation by an import or a move, and for a release by a cancellation. Partners receive no separate
+ * event about such a change.
  */
 const isConsequence = z.boolean().optional();
 
@@ -153,7 +156,10 @@ export const requestDefaults = {
   sandboxGeneration: 0,
 } satisfies Partial<DataOf<AppointmentEvent, "AppointmentRequested">>;
 
-/** A hold is placed and released once. Only attempts to place it whose outcome is unknown can be repeated. */
+/**
+ * Limits the attempts to place a hold, which can be repeated while their outcome is unknown. A hold is placed and
+ * released only once.
+ */
 const holdBound = limitExcept("HoldReleased", "HoldReservationAbandoned");
 
 /** Events of a hold: a time span reserved before an appointment exists. Stream id: id of the hold. */

@@ -28,7 +28,7 @@ const linkFields = {
 export const animalConsentStreams = defineCategory("animalConsent", "animalId", summaries("AnimalConsentSummarized"), {
   /** Replaces an earlier code of the same application that was not redeemed. */
   AnimalLinkCodeCreated: z.object({ ...linkFields, expiresAt: instant }),
-  /** An earlier link of the same application has been withdrawn before. */
+  /** A code was redeemed. If the application had an earlier link, a preceding event has withdrawn it. */
   AnimalLinked: z.object({
     ...linkFields,
     /** Owner of the animal. The erasure of the owner ends the link. */

@@ -119,7 +119,10 @@ export const boundedText = (maxLength: number) => storableText.pipe(z.string().m
 /** Schema of free text with up to 2000 characters. Characters are code points, as in JSON Schema. */
 export const notes = storableText.refine((text) => [...text].length <= 2000, "must have at most 2000 characters");
 
-/** Schema of an e-mail address (RFC 5322) without quotes and comments. A domain with other letters is in Punycode. */
+/**
+ * Schema of an e-mail address (RFC 5322) without quotes and comments. A domain with non-ASCII letters must be in
+ * Punycode.
+ */
 export const email = z
   .email({
     pattern:

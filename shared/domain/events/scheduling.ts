@@ -7,7 +7,7 @@ export const MAX_DAY_RESERVATIONS = 1_000;
 
 /** Schema of a place that an appointment or a hold reserves before an event in its own stream uses it. */
 const reservation = z.object({
-  /** New for each attempt, and the same in all days that the span touches. */
+  /** Id of the reservation: new for each attempt, and the same in all days that the time span touches. */
   reservationId: uuid,
   /** Category and id of the stream that uses the reservation, or ends it. */
   holder: z.enum(["appointment", "hold"]),
@@ -23,7 +23,10 @@ export type Reservation = z.infer<typeof reservation>;
 const resourceDay = {
   resourceId: uuid,
   clinicId: uuid,
-  /** 0 outside of sandboxes. Each generation has days of its own, which begin with the fixture's allocations. */
+  /**
+   * Sandbox generation; 0 outside of sandboxes. Each generation has its own streams, which begin with the fixture's
+   * allocations.
+   */
   sandboxGeneration: z.int().min(0),
   /** Day in UTC. */
   day: calendarDate,
@@ -41,8 +44,8 @@ export function toResourceDayId({ resourceId, sandboxGeneration, day }: Resource
 
 /**
  * Events of a resource on one day. The stream is the only authority for the places of the resource: an append at the
- * expected revision decides who gets a place. Each event contains all open reservations. A reservation can be open
- * although its appointment has ended it. Whoever needs the place releases it.
+ * expected revision decides who gets a place. Each event contains all open reservations. A reservation can stay open
+ * after its appointment has ended it. The next command that needs the place releases the reservation.
  */
 export const resourceDayStreams = defineCategory("resourceDay", ({ data }) => toResourceDayId(data), completeEvents, {
   PlaceReserved: z.object({ ...resourceDay, ...changedReservation, reservations: reservations.min(1) }),

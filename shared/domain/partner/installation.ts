@@ -11,8 +11,8 @@ import type { Application } from "./application.ts";
 type Grant = DataOf<InstallationEvent, "InstallationApproved">;
 
 /**
- * State of an installation: an application's access to one clinic. Before the approval, `scopes` are the requested ones,
- * and the application may see no animals, as without links.
+ * State of an installation: an application's access to one clinic. Before the approval, `scopes` contains the requested
+ * scopes, and the application may see no animals.
  */
 export interface Installation extends Omit<Grant, "installationId" | "approvedBy"> {
   id: string;

@@ -74,8 +74,8 @@ export function disableEndpoint(reason: DisabledReason): EndpointDecision {
 }
 
 /**
- * Returns true if disabling the endpoint for the reason changes the endpoint. The operator can also take over an
- * endpoint that is already disabled, so that the partner cannot enable it.
+ * Returns true if disabling the endpoint for this reason would change it. The operator can also disable an endpoint
+ * that is already disabled, so that the partner cannot enable it.
  */
 export function changesDisabling(
   { status, disabledReason }: { status: string; disabledReason: string | null },

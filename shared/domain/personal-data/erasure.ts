@@ -32,8 +32,8 @@ export function addErasure(
 }
 
 /**
- * Returns true if an erasure must be recorded. Of a final category, no new data can be recorded, so another erasure
- * changes nothing. Of any other category there may be new data, so the erasure is recorded again.
+ * Returns true if an erasure must be recorded. A final category can have no new data, so another erasure changes
+ * nothing. Other categories may have new data, so their erasure is recorded again.
  */
 export function isErasureNeeded({ finalCategories }: ErasedData, { categories }: Pick<Erasure, "categories">): boolean {
   return categories.some((category) => !finalCategories.includes(category));

@@ -50,7 +50,7 @@ export function findBlocking(
   });
 }
 
-/** Time span in which more appointments and holds have a place of a resource than it has places. */
+/** Time span in which appointments and holds occupy more places of a resource than it has. */
 export interface Overlap {
   /** Inclusive. */
   from: Instant;

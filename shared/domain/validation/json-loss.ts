@@ -1,6 +1,7 @@
 /**
- * Matches what can be lost: captures a string and the colon that follows a member's name, or a number with at least 16
- * digits or an exponent of three digits. JavaScript keeps all other numbers. Also matches the braces of objects.
+ * Matches the parts of a JSON text that `JSON.parse` can lose: captures a string and the colon that follows a member's
+ * name, or a number with at least 16 digits or an exponent of three digits. JavaScript keeps all other numbers. Also
+ * matches the braces of objects.
  */
 const TOKEN_PATTERN = /("[^"\\]*(?:\\.[^"\\]*)*")\s*(:?)|(-?\d[\d.]{15,}(?:e[+-]?\d+)?|-?\d[\d.]*e[+-]?\d{3,})|[{}]/gi;
 

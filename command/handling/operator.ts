@@ -23,7 +23,7 @@ const POOL_OPTIONS = { size: 2, statementTimeoutMs: 5_000 };
 export async function withEventLog<Result>(
   env: NodeJS.ProcessEnv,
   run: (log: EventLog, client: EventStoreDBClient, dataKeys: DataKeys, openPool: () => pg.Pool) => Promise<Result>,
-  poolOptions = POOL_OPTIONS,
+  poolOptions: typeof POOL_OPTIONS & { shouldPreferIndexes?: boolean } = POOL_OPTIONS,
 ): Promise<Result> {
   const { EVENTSTORE_URL } = readConfig(["EVENTSTORE_URL"], env);
   const client = connectEventStore(EVENTSTORE_URL, "operator");

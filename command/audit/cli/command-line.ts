@@ -14,7 +14,7 @@ import { exportToFile } from "./export-file.ts";
 import { showOverlaps } from "./overlaps.ts";
 import { proveEvent, proveExtension } from "./proofs.ts";
 import { EXAMPLE_CLINIC_ID, queryCommands, toQueryOptions } from "./queries.ts";
-import { rebuildIndex, showTreeHead, showVerification } from "./tree-head.ts";
+import { showRebuild, showTreeHead, showVerification } from "./tree-head.ts";
 import { verifyFile, verifyProofFile } from "./verify-file.ts";
 
 const text = z.string();
@@ -134,11 +134,11 @@ Exit codes: 0 verified, 2 invalid input, 3 not verified or not the expected expo
   }),
   defineCommand({
     name: "rebuild-index",
-    summary: "Empties the audit index, so that the audit service fills it again. Until then, most questions fail.",
-    options: {},
+    summary: "Fills a new audit index from the event log, next to the live one, and then replaces the live one.",
+    options: { newTree: option.flag("accept another tree than that of the published heads, as of a copied log") },
     example: "",
-    details: "Needs the DATABASE_URL of the projection service.",
-    run: rebuildIndex,
+    details: `Needs the DATABASE_URL of the projection service. If the command is interrupted, the live index stays as it is.`,
+    run: showRebuild,
   }),
   defineCommand({
     name: "verify-proof",

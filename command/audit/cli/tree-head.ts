@@ -1,5 +1,5 @@
 import { RefusedError } from "../../../shared/command-line/failure.ts";
-import { formatCommandLine } from "../../../shared/command-line/format-command-line.ts";
+import { formatCommandLine, suggestNext } from "../../../shared/command-line/format-command-line.ts";
 import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { requireOperator } from "../../../shared/command-line/operator.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
@@ -7,6 +7,7 @@ import { readConfig } from "../../../shared/runtime/config.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
 import { createAuditSigner } from "../export/signing.ts";
 import { AuditIndex } from "../index/audit-index.ts";
+import { rebuildIndex } from "../index/rebuild-index.ts";
 import { publishTreeHead } from "../tree/publish-tree-head.ts";
 import { formatDocument } from "../tree/tree-head.ts";
 import { verifyIndex } from "../tree/verify-index.ts";
@@ -46,12 +47,28 @@ export async function showTreeHead({ actor, newTree, out }: TreeHeadOptions, ter
   );
 }
 
-/** Empties the index, so that the audit service fills it again. The next tree head requires the same tree as before. */
-export async function rebuildIndex(_options: object, terminal: Terminal): Promise<void> {
-  await withEventLog(terminal.env, (_log, _client, _dataKeys, openPool) =>
-    openPool().query("CALL audit.reset_index()"),
+/** Enough for rows of events with many ids. While the new tables are filled, Postgres has no statistics of them. */
+const REBUILD_POOL_OPTIONS = { size: 3, statementTimeoutMs: 60_000, shouldPreferIndexes: true };
+
+/**
+ * Rebuilds the index next to the live one.
+ *
+ * @throws {TreeHeadError} if the new index does not have the tree of the published heads
+ */
+export async function showRebuild({ newTree: isNewTree }: { newTree: boolean }, terminal: Terminal): Promise<void> {
+  const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], terminal.env));
+  const onProgress = createProgressReporter(terminal);
+  const onBlocked = () => terminal.writeError("audit: a statement still uses the live index; waiting for its end");
+  const { position, leafCount } = await withEventLog(
+    terminal.env,
+    (_log, client, _dataKeys, openPool) =>
+      rebuildIndex({ client, signer, pool: openPool(), isNewTree, onProgress, onBlocked }),
+    REBUILD_POOL_OPTIONS,
   );
-  await terminal.writeOutput("the audit index is empty; the audit service fills it again from the start of the log");
+  await terminal.writeOutput(
+    `the audit index was rebuilt up to position ${position}, with ${formatCount(Number(leafCount), "event")} in the tree`,
+  );
+  if (isNewTree) await suggestNext(terminal, false, "audit tree-head --new-tree");
 }
 
 /**

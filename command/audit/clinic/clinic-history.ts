@@ -6,7 +6,7 @@ import { membershipStreams, staffStreams } from "../../../shared/domain/events/p
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { fromLocalTime } from "../../../shared/domain/time/local-time.ts";
 import { type Instant, toInstantInRange } from "../../../shared/domain/time/rfc3339.ts";
-import { readIndexedEvents } from "../index/read-rows.ts";
+import { forEachConcurrently, readIndexedEvents } from "../index/read-rows.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { readClinicRegistration, readStreamEvents } from "../log/read-stream.ts";
 import { type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
@@ -104,14 +104,14 @@ export async function readApplications(
   for (const { recorded } of history) {
     if (typeof recorded === "string" || !("applicationId" in recorded.data)) continue;
     const { applicationId } = recorded.data;
-    if (typeof applicationId !== "string" || applications.has(applicationId)) continue;
-    const application: InstalledApplication = { name: null, revokedAt: null };
-    for await (const { auditEvent, catalogEvent } of readStreamEvents(client, `partnerApplication-${applicationId}`)) {
+    if (typeof applicationId === "string") applications.set(applicationId, { name: null, revokedAt: null });
+  }
+  await forEachConcurrently(applications, async ([id, application]) => {
+    for await (const { auditEvent, catalogEvent } of readStreamEvents(client, `partnerApplication-${id}`)) {
       if (catalogEvent?.type === "ApplicationRegistered") application.name = catalogEvent.data.name;
       if (catalogEvent?.type === "ApplicationRevoked") application.revokedAt ??= auditEvent.storedAt;
     }
-    applications.set(applicationId, application);
-  }
+  });
   return applications;
 }
 

@@ -7,7 +7,7 @@ import { instant, uuid } from "../../../shared/domain/events/fields.ts";
 import type { Installation } from "../../../shared/domain/partner/installation.ts";
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { accessesQuery, type ClinicAccess } from "../access/list-accesses.ts";
-import { readIndexedEvents } from "../index/read-rows.ts";
+import { forEachConcurrently, readIndexedEvents } from "../index/read-rows.ts";
 import { readFirstEvent, readStreamEvents } from "../log/read-stream.ts";
 import { type AuditQuery, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
 import { EMPTY_RANGE_ISSUE, isRangeNotEmpty } from "../queries/query-fields.ts";
@@ -138,15 +138,15 @@ async function findSubject(query: ReadersQuery, options: ReadOptions): Promise<R
 /** Reads the events of the auditors whose scope includes a clinic. */
 async function readAuditors(clinicId: string, { client, index, dataKeys }: ReadOptions): Promise<HistoryEvent[]> {
   const events: HistoryEvent[] = [];
-  for (const stream of await index.listAuditorStreams()) {
+  await forEachConcurrently(await index.listAuditorStreams(), async (stream) => {
     for await (const logEvent of readStreamEvents(client, stream)) {
       const { auditEvent, catalogEvent } = logEvent;
       const isOther =
         catalogEvent?.type === "AuditorRegistered" && catalogEvent.data.clinicIds?.includes(clinicId) === false;
-      if (isOther) break;
+      if (isOther) return;
       events.push({ auditEvent, recorded: await revealLogEvent(logEvent, dataKeys) });
     }
-  }
+  });
   return events;
 }
 

@@ -7,7 +7,7 @@ import { StopError } from "../../../shared/runtime/failures.ts";
 import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
 import type { ReadHashes } from "../tree/merkle-tree.ts";
 import { toKey } from "./index-keys.ts";
-import { type IndexCheckpoint, readIndexCheckpoint } from "./index-store.ts";
+import { type IndexCheckpoint, type IndexSchema, readIndexCheckpoint } from "./index-store.ts";
 
 /** The index does not cover the log yet. A later attempt can succeed. */
 export class IndexBehindError extends ServerUnavailableError {
@@ -137,11 +137,16 @@ const TIME_COLUMNS = { occurred: "coalesce(occurred_at, stored_at)", stored: "st
 /** Finds events in the index. All methods throw the error of the database. */
 export class AuditIndex {
   readonly #getPool: () => pg.Pool;
+  readonly #schema: IndexSchema;
   readonly #watch: PositionWatch;
 
-  /** @param getPool called for each use */
-  constructor(getPool: () => pg.Pool) {
+  /**
+   * @param getPool called for each use
+   * @param schema a rebuild only reads the tree of its index
+   */
+  constructor(getPool: () => pg.Pool, schema: IndexSchema = "audit") {
     this.#getPool = getPool;
+    this.#schema = schema;
     this.#watch = createPositionWatch(async () => (await readIndexCheckpoint(getPool())).position);
   }
 
@@ -203,12 +208,12 @@ export class AuditIndex {
    */
   readonly readHashes: ReadHashes = async (level, first, count) => {
     const { rows } = await this.#getPool().query<{ hash: Buffer }>({
-      name: `audit index hashes ${level === 0}`,
+      name: `${this.#schema} index hashes ${level === 0}`,
       text:
         level === 0
-          ? `SELECT leaf_hash AS hash FROM audit.event
+          ? `SELECT leaf_hash AS hash FROM ${this.#schema}.event
               WHERE leaf_number >= $1 AND leaf_number < $2 AND $3::smallint IS NOT NULL ORDER BY leaf_number`
-          : `SELECT hash FROM audit.node WHERE level = $3 AND number >= $1 AND number < $2 ORDER BY number`,
+          : `SELECT hash FROM ${this.#schema}.node WHERE level = $3 AND number >= $1 AND number < $2 ORDER BY number`,
       values: [first, first + count, level],
     });
     if (rows.length !== count)

@@ -7,6 +7,7 @@ import { computeRoot, TreeEdge } from "../tree/merkle-tree.ts";
 import { type AuditIndex, IndexDamagedError } from "./audit-index.ts";
 import { type IndexRow, toEventFacts } from "./index-row.ts";
 import {
+  CheckpointMovedError,
   completeRows,
   EVENT_COLUMN_NAMES,
   readIndexCheckpoint,
@@ -39,17 +40,18 @@ const BATCH_SIZE = 1_000;
  * @param isWhole if true, compares the whole index
  * @returns the state that was compared; undefined if the signal aborted first
  * @throws {IndexDamagedError} at the first difference
+ * @throws {CheckpointMovedError} if a rebuild has replaced the index
  * @throws {LogUnavailableError}
  */
 export async function compareIndex(options: CompareOptions, isWhole = false): Promise<ComparedState | undefined> {
   const { client, pool, index, signal, onProgress } = options;
-  const { position: endPosition } = await readIndexCheckpoint(pool);
+  const { position: endPosition, tableId } = await readIndexCheckpoint(pool);
   const start = isWhole ? { position: BEFORE_FIRST_EVENT, leafCount: 0 } : await readComparedState(pool);
   const edge = await TreeEdge.read(index.readHashes, start.leafCount);
   let { position: comparedPosition } = start;
   let batch: AuditEvent[] = [];
   const compareBatch = async (position: bigint) => {
-    const rows = await completeRows(pool, batch.map(toEventFacts), comparedPosition);
+    const rows = await completeRows(pool, "audit", batch.map(toEventFacts), comparedPosition);
     await compareRows(pool, rows, { after: comparedPosition, to: position, edge });
     const leafCount = edge.size;
     await pool.query({
@@ -70,6 +72,7 @@ export async function compareIndex(options: CompareOptions, isWhole = false): Pr
   const root = edge.computeRoot();
   if (edge.size > 0 && !root.equals(await computeRoot(index.readHashes, edge.size)))
     throw new IndexDamagedError(`The audit index has another root than the log for ${edge.size} leaves.`);
+  if ((await readIndexCheckpoint(pool)).tableId !== tableId) throw new CheckpointMovedError();
   if (isWhole) await pool.query("UPDATE audit.checkpoint SET verified_at = now()");
   return { position: comparedPosition, leafCount: edge.size, root };
 }

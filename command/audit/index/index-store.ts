@@ -1,11 +1,18 @@
 import type pg from "pg";
+import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import type { TreeEdge } from "../tree/merkle-tree.ts";
 import { toPurposeKey } from "./index-keys.ts";
 import { type EventFacts, type IndexRow, type Inheritance, toEventFacts, toIndexRow } from "./index-row.ts";
 
+/** Schema of the index: the live one, or the one that a rebuild fills. */
+export type IndexSchema = "audit" | "audit_next";
+
 /** Position in the log up to which the index covers the events, and the last leaf of the tree. */
 export interface IndexCheckpoint {
+  schema: IndexSchema;
+  /** Identifies the index. A rebuilt index has the schema of the one that it replaces, but another table. */
+  tableId: number;
   position: bigint;
   /** Number of leaves, which is the number of the next leaf. */
   leafCount: bigint;
@@ -14,16 +21,19 @@ export interface IndexCheckpoint {
   leafEventId: string | null;
 }
 
-/** Another process has moved the checkpoint, or the index was reset. */
-export class CheckpointMovedError extends Error {
-  override readonly name = "CheckpointMovedError";
+/** Another process has moved the checkpoint, or the index was reset or rebuilt. */
+export class CheckpointMovedError extends ServerUnavailableError {
+  constructor() {
+    super("Another process has filled, emptied or rebuilt the audit index in the meantime. Try again.");
+  }
 }
 
-export async function readIndexCheckpoint(pool: pg.Pool): Promise<IndexCheckpoint> {
+export async function readIndexCheckpoint(pool: pg.Pool, schema: IndexSchema = "audit"): Promise<IndexCheckpoint> {
   const { rows } = await pool.query<IndexCheckpoint>({
-    name: "audit index checkpoint",
-    text: `SELECT position, leaf_count AS "leafCount", leaf_position AS "leafPosition", leaf_event_id AS "leafEventId"
-             FROM audit.checkpoint`,
+    name: `${schema} index checkpoint`,
+    text: `SELECT '${schema}' AS schema, tableoid AS "tableId", position, leaf_count AS "leafCount",
+                  leaf_position AS "leafPosition", leaf_event_id AS "leafEventId"
+             FROM ${schema}.checkpoint`,
   });
   if (!rows[0]) throw new Error("The audit index has no checkpoint.");
   return rows[0];
@@ -46,22 +56,23 @@ export async function addToIndex(
   events: readonly AuditEvent[],
   position: bigint,
 ): Promise<IndexCheckpoint> {
-  const rows = await completeRows(pool, events.map(toEventFacts), checkpoint.position);
+  const { schema } = checkpoint;
+  const rows = await completeRows(pool, schema, events.map(toEventFacts), checkpoint.position);
   const leaves = rows.filter(({ facts }) => facts.isLeaf);
   const nodes = leaves.flatMap(({ facts }) => edge.append(facts.leafHash as Buffer));
   const lastLeaf = leaves.at(-1)?.facts;
   const newCheckpoint: IndexCheckpoint = {
+    ...checkpoint,
     position,
     leafCount: checkpoint.leafCount + BigInt(leaves.length),
-    leafPosition: lastLeaf ? BigInt(lastLeaf.event.position) : checkpoint.leafPosition,
-    leafEventId: lastLeaf ? lastLeaf.eventId : checkpoint.leafEventId,
+    ...(lastLeaf && { leafPosition: BigInt(lastLeaf.event.position), leafEventId: lastLeaf.eventId }),
   };
+  const { leafCount, leafPosition, leafEventId } = newCheckpoint;
   const { rows: moved } = await pool.query<{ moved: number }>({
-    name: "add to audit index",
-    text: ADD_SQL,
+    name: `add to ${schema} index`,
+    text: createAddSql(schema),
     values: [
-      checkpoint.position,
-      ...Object.values(newCheckpoint),
+      ...[checkpoint.position, checkpoint.tableId, position, leafCount, leafPosition, leafEventId],
       ...toEventColumns(rows, checkpoint.leafCount),
       rows.flatMap(({ keys }) => keys),
       rows.flatMap(({ keys, facts }) => keys.map(() => facts.event.position)),
@@ -70,7 +81,7 @@ export async function addToIndex(
       ...[nodes.map(({ level }) => level), nodes.map(({ number }) => number), nodes.map(({ hash }) => hash)],
     ],
   });
-  if (moved[0]?.moved !== 1) throw new CheckpointMovedError("The checkpoint of the audit index has moved.");
+  if (moved[0]?.moved !== 1) throw new CheckpointMovedError();
   return newCheckpoint;
 }
 
@@ -111,26 +122,26 @@ export function selectEventParameters(firstParameter: number, from = ""): string
   return `SELECT ${values.join(", ")} FROM ${from} unnest(${parameters.join(", ")}) AS e (${EVENT_COLUMN_NAMES})`;
 }
 
-const FIRST_EVENT_PARAMETER = 6;
+const FIRST_EVENT_PARAMETER = 7;
 const NEXT_PARAMETER = FIRST_EVENT_PARAMETER + Object.keys(EVENT_COLUMNS).length;
 
 /** The first statement locks the checkpoint. If it has moved, the others insert nothing. */
-const ADD_SQL = `
+const createAddSql = (schema: IndexSchema) => `
   WITH moved AS (
-    UPDATE audit.checkpoint SET position = $2, leaf_count = $3, leaf_position = $4, leaf_event_id = $5
-     WHERE position = $1 RETURNING 1),
+    UPDATE ${schema}.checkpoint SET position = $3, leaf_count = $4, leaf_position = $5, leaf_event_id = $6
+     WHERE position = $1 AND tableoid = $2 RETURNING 1),
   events AS (
-    INSERT INTO audit.event (${EVENT_COLUMN_NAMES})
+    INSERT INTO ${schema}.event (${EVENT_COLUMN_NAMES})
     ${selectEventParameters(FIRST_EVENT_PARAMETER, "moved,")}),
   subjects AS (
-    INSERT INTO audit.subject
+    INSERT INTO ${schema}.subject
     SELECT s.* FROM moved, unnest($${NEXT_PARAMETER}::uuid[], $${NEXT_PARAMETER + 1}::bigint[]) s),
   first_events AS (
-    INSERT INTO audit.first_event
+    INSERT INTO ${schema}.first_event
     SELECT f.* FROM moved, unnest($${NEXT_PARAMETER + 2}::uuid[], $${NEXT_PARAMETER + 3}::bigint[]) f
     ON CONFLICT DO NOTHING),
   nodes AS (
-    INSERT INTO audit.node
+    INSERT INTO ${schema}.node
     SELECT n.* FROM moved,
       unnest($${NEXT_PARAMETER + 4}::smallint[], $${NEXT_PARAMETER + 5}::bigint[], $${NEXT_PARAMETER + 6}::bytea[]) n)
   SELECT count(*)::integer AS moved FROM moved`;
@@ -170,12 +181,13 @@ function toText(text: string): string {
  */
 export async function completeRows(
   pool: pg.Pool,
+  schema: IndexSchema,
   facts: readonly EventFacts[],
   lastPosition: bigint,
 ): Promise<IndexRow[]> {
   const [objects, causes] = await Promise.all([
-    findObjects(pool, facts, lastPosition),
-    findCauses(pool, facts, lastPosition),
+    findObjects(pool, schema, facts, lastPosition),
+    findCauses(pool, schema, facts, lastPosition),
   ]);
   return facts.map((eventFacts) => {
     const row = toIndexRow(eventFacts, { objects, causes });
@@ -190,14 +202,15 @@ type InheritanceMap<Name extends keyof Inheritance> =
 
 async function findObjects(
   pool: pg.Pool,
+  schema: IndexSchema,
   facts: readonly EventFacts[],
   lastPosition: bigint,
 ): Promise<InheritanceMap<"objects">> {
   const keys = new Set(facts.flatMap(({ objectKeys, startedKeys }) => [...objectKeys, ...startedKeys]));
   const { rows } = await pool.query<{ key: string; subjects: string[]; clinics: string[] }>({
-    name: "audit index objects",
+    name: `${schema} index objects`,
     text: `SELECT key, subjects, clinics FROM unnest($1::uuid[]) AS k (key)
-             JOIN audit.first_event USING (key) JOIN audit.event USING (position) WHERE position <= $2`,
+             JOIN ${schema}.first_event USING (key) JOIN ${schema}.event USING (position) WHERE position <= $2`,
     values: [[...keys], lastPosition],
   });
   return new Map(rows.map(({ key, ...object }) => [key, object]));
@@ -205,14 +218,15 @@ async function findObjects(
 
 async function findCauses(
   pool: pg.Pool,
+  schema: IndexSchema,
   facts: readonly EventFacts[],
   lastPosition: bigint,
 ): Promise<InheritanceMap<"causes">> {
   const ids = new Set(facts.flatMap(({ causationId }) => causationId ?? []));
   const { rows } = await pool.query<{ id: string; subjects: string[]; origins: string[] }>({
-    name: "audit index causes",
+    name: `${schema} index causes`,
     text: `SELECT DISTINCT ON (event_id) event_id AS id, subjects, origins FROM unnest($1::uuid[]) AS i (event_id)
-             JOIN audit.event USING (event_id) WHERE position <= $2 ORDER BY event_id, position`,
+             JOIN ${schema}.event USING (event_id) WHERE position <= $2 ORDER BY event_id, position`,
     values: [[...ids], lastPosition],
   });
   return new Map(rows.map(({ id, ...cause }) => [id, cause]));

@@ -93,8 +93,6 @@ async function readRange(
 
 const MAX_RUN = 50;
 
-const CONCURRENT_READS = 8;
-
 /** Reads each stream with one call for consecutive revisions. */
 async function readRuns(client: EventStoreDBClient, rows: readonly RowReference[]): Promise<FoundEvents> {
   const runs: RowReference[][] = [];
@@ -106,11 +104,22 @@ async function readRuns(client: EventStoreDBClient, rows: readonly RowReference[
     else runs.push([row]);
   }
   const found: FoundEvents = new Map();
+  await forEachConcurrently(runs, (run) => readRun(client, run, found));
+  return found;
+}
+
+const CONCURRENT_READS = 8;
+
+/** Runs a read for each item, up to 8 at a time. */
+export async function forEachConcurrently<Item>(
+  items: Iterable<Item>,
+  read: (item: Item) => Promise<void>,
+): Promise<void> {
+  const rest = [...items].values();
   const readNext = async () => {
-    for (let run = runs.pop(); run; run = runs.pop()) await readRun(client, run, found);
+    for (const item of rest) await read(item);
   };
   await Promise.all(Array.from({ length: CONCURRENT_READS }, readNext));
-  return found;
 }
 
 function compareRevisions(left: RowReference, right: RowReference): number {

@@ -9,13 +9,20 @@ import { classify } from "../../../shared/runtime/failures.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { divide, repeat } from "../../../shared/runtime/work.ts";
 import { type AuditEvent, toAuditEvent } from "../log/audit-event.ts";
+import { isOfLog } from "../log/scan.ts";
 import { TreeEdge } from "../tree/merkle-tree.ts";
 import { AuditIndex, requireSameLog } from "./audit-index.ts";
-import { addToIndex, readIndexCheckpoint } from "./index-store.ts";
+import { addToIndex, type IndexSchema, readIndexCheckpoint } from "./index-store.ts";
 
-interface IndexOptions {
+interface FillOptions {
   client: EventStoreDBClient;
   pool: pg.Pool;
+  schema: IndexSchema;
+  /** Called when events are added, with the position up to which the index covers the log. */
+  onAdded(position: bigint, count: number): Promise<void> | void;
+}
+
+interface IndexOptions extends Pick<FillOptions, "client" | "pool"> {
   databaseUrl: string;
   logger: Logger;
 }
@@ -36,13 +43,18 @@ const STOP_CHECK_INTERVAL_MS = 5_000;
  * Fills the audit index from the log and keeps it up to date, until the signal aborts. Only one process fills the index
  * at a time. Failures are logged and retried, because an index that is behind only delays queries.
  */
-export async function runIndex({ databaseUrl, ...options }: IndexOptions, signal: AbortSignal): Promise<void> {
-  const { logger } = options;
+export async function runIndex(
+  { client, pool, databaseUrl, logger }: IndexOptions,
+  signal: AbortSignal,
+): Promise<void> {
   const loop = { name: "audit index", logger, signal, report: () => undefined };
   const leadership = { name: loop.name, databaseUrl, logger, signal, onStandby: () => undefined };
   const fill = async () => {
     try {
-      await withLeadership(leadership, (termSignal) => followLog(options, termSignal));
+      await withLeadership(leadership, (termSignal) => {
+        const onAdded = createProgressReporter(client, logger);
+        return fillIndex({ client, pool, schema: "audit", onAdded }, termSignal);
+      });
     } catch (error) {
       if (classify(error) !== "stop") throw error;
       logger.error({ error }, "The audit index is not filled.");
@@ -57,42 +69,50 @@ interface PendingEvent {
   event: AuditEvent | undefined;
 }
 
-async function followLog(
-  { client, pool, logger }: Omit<IndexOptions, "databaseUrl">,
+/**
+ * Fills an index from its checkpoint on, until the signal aborts.
+ *
+ * @param endPosition position that ends the fill when the index covers it; undefined to follow the log
+ * @throws {DifferentLogError}
+ * @throws {CheckpointMovedError}
+ */
+export async function fillIndex(
+  { client, pool, schema, onAdded }: FillOptions,
   signal: AbortSignal,
+  endPosition?: bigint,
 ): Promise<void> {
-  let checkpoint = await readIndexCheckpoint(pool);
+  let checkpoint = await readIndexCheckpoint(pool, schema);
   await requireSameLog(client, checkpoint);
   const after = checkpoint.position === BEFORE_FIRST_EVENT ? undefined : checkpoint.position;
+  const { readHashes } = new AuditIndex(() => pool, schema);
   let edge: TreeEdge | undefined;
   const pending: PendingEvent[] = [];
   const [arrivals, room] = [createNotifier(), createNotifier()];
-  const reportProgress = createProgressReporter(client, logger);
   const read = async (groupSignal: AbortSignal) => {
     for await (const item of subscribeToStoredEvents({ client, after, signal: groupSignal })) {
       if (item.kind === "caughtUp") continue;
       const { event, position } = item;
-      pending.push({ position, event: event.type.startsWith("$") ? undefined : toAuditEvent(event, position) });
+      pending.push({ position, event: isOfLog(event) ? undefined : toAuditEvent(event, position) });
       arrivals.wake();
       while (pending.length >= MAX_PENDING && !groupSignal.aborted) await room.sleep(1_000, groupSignal);
     }
     if (!groupSignal.aborted) throw new Error("The event log ended the subscription.");
   };
   const add = async (batch: readonly PendingEvent[]) => {
-    const usedEdge = edge ?? (await TreeEdge.read(new AuditIndex(() => pool).readHashes, Number(checkpoint.leafCount)));
+    const usedEdge = edge ?? (await TreeEdge.read(readHashes, Number(checkpoint.leafCount)));
     // A failed batch leaves an edge that is not that of the checkpoint.
     edge = undefined;
     const events = batch.flatMap(({ event }) => event ?? []);
     checkpoint = await addToIndex(pool, checkpoint, usedEdge, events, batch.at(-1)?.position ?? checkpoint.position);
     edge = usedEdge;
-    await reportProgress(checkpoint.position, batch.length);
+    await onAdded(checkpoint.position, batch.length);
   };
   // Leaf numbers have no gaps, so the index never skips an event.
   const refuse = (_: PendingEvent, error: unknown) => {
     throw error;
   };
   const write = async (groupSignal: AbortSignal) => {
-    while (!groupSignal.aborted) {
+    while (!groupSignal.aborted && (endPosition === undefined || checkpoint.position < endPosition)) {
       const batch = pending.splice(0, MAX_BATCH);
       await divide(batch, { handle: add, setAside: refuse });
       room.wake();

@@ -7,20 +7,14 @@ import { type EventLog, LogUnavailableError, WrongExpectedRevisionError } from "
 import { pause } from "../../../shared/runtime/backoff.ts";
 import { isPostgresUnavailable } from "../../../shared/runtime/failures.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
+import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
 import { type CommandContext, toMetadata } from "../../handling/handle.ts";
 import type { AuditSigner } from "../export/signing.ts";
-import { type AuditIndex, IndexBehindError } from "../index/audit-index.ts";
+import type { AuditIndex } from "../index/audit-index.ts";
 import { compareIndex } from "../index/compare-index.ts";
 import type { ScanProgress } from "../log/scan.ts";
-import { computeRoot } from "./merkle-tree.ts";
-import {
-  createChangedLogError,
-  readLastHead,
-  requireSignedHead,
-  TREE_HEAD_STREAM,
-  TreeHeadError,
-} from "./published-heads.ts";
-import { type SignedTreeHead, signTreeHead, type TreeHead } from "./tree-head.ts";
+import { readLastHead, requireSignedHead, requireTree, TREE_HEAD_STREAM } from "./published-heads.ts";
+import { type SignedTreeHead, signTreeHead } from "./tree-head.ts";
 import { verifyIndex } from "./verify-index.ts";
 
 export interface PublishOptions {
@@ -62,7 +56,7 @@ export async function publishTreeHead(options: PublishOptions): Promise<Publicat
   const compared = await compareIndex(options);
   if (!compared || signal.aborted) return { head, isNew: false };
   const { leafCount: size, root } = compared;
-  if (head) await requireTree(index, head.treeHead, size);
+  if (head) await requireTree(index, head.treeHead, size, formatCommandLine("audit tree-head --new-tree"));
   if (!(await index.hasLeafOutside(TREE_HEAD_STREAM, head?.treeHead.size ?? 0))) return { head, isNew: false };
   const lastLeaf = await index.findLeaf({ number: BigInt(size - 1) });
   if (!lastLeaf) return { head, isNew: false };
@@ -78,19 +72,6 @@ export async function publishTreeHead(options: PublishOptions): Promise<Publicat
     if (!(error instanceof WrongExpectedRevisionError)) throw error;
     return publishTreeHead({ ...options, isNewTree: false });
   }
-}
-
-/** Requires that the tree of the index starts with the leaves of the last head. */
-async function requireTree(
-  { readHashes }: AuditIndex,
-  { size, root, at }: TreeHead,
-  currentSize: number,
-): Promise<void> {
-  if (size <= currentSize && (await computeRoot(readHashes, size)).toString("hex") === root) return;
-  const command = formatCommandLine("audit tree-head --new-tree");
-  throw new TreeHeadError(
-    `${createChangedLogError({ size, at }).message}. If the log was copied, start a new tree with \`${command}\`.`,
-  );
 }
 
 interface PublisherOptions extends Omit<PublishOptions, "context" | "signal" | "isNewTree" | "onProgress"> {
@@ -178,7 +159,7 @@ function reportFailure(
 ): void {
   countOutcome("failed");
   const isTemporary =
-    error instanceof LogUnavailableError || error instanceof IndexBehindError || isPostgresUnavailable(error);
+    error instanceof LogUnavailableError || error instanceof ServerUnavailableError || isPostgresUnavailable(error);
   if (isTemporary) logger.warn({ error }, `${message}: the event log or the audit index is unavailable`);
   else logger.error({ error }, message);
 }

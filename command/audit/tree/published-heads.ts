@@ -4,8 +4,10 @@ import { toStreamName } from "../../../shared/domain/events/category.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import type { Thumbprints } from "../export/verify-export.ts";
+import type { AuditIndex } from "../index/audit-index.ts";
 import { toRecordedEvent } from "../log/audit-event.ts";
 import { readLastEvent, readStreamEvents } from "../log/read-stream.ts";
+import { computeRoot } from "./merkle-tree.ts";
 import { readSignedTreeHead, type SignedTreeHead, type TreeHead } from "./tree-head.ts";
 
 export const TREE_HEAD_STREAM = toStreamName(auditTreeStreams, "heads");
@@ -17,10 +19,28 @@ export class TreeHeadError extends Error {
   override readonly name = "TreeHeadError";
 }
 
-export function createChangedLogError({ size, at }: Pick<TreeHead, "size" | "at">): TreeHeadError {
+export function createChangedLogError({ size, at }: TreeHead, advice = ""): TreeHeadError {
   return new TreeHeadError(
-    `the event log does not contain the ${size} events of the tree head of ${at}: it was changed, or it is a different log`,
+    `the event log does not contain the ${size} events of the tree head of ${at}: it was changed, or it is a different log${advice}`,
   );
+}
+
+/**
+ * Requires that the tree of the index starts with the leaves of a head.
+ *
+ * @param leafCount number of leaves of the index
+ * @param newTreeCommand command line that starts a new tree
+ * @throws {TreeHeadError}
+ */
+export async function requireTree(
+  { readHashes }: Pick<AuditIndex, "readHashes">,
+  head: TreeHead,
+  leafCount: number | bigint,
+  newTreeCommand?: string,
+): Promise<void> {
+  if (head.size <= leafCount && (await computeRoot(readHashes, head.size)).toString("hex") === head.root) return;
+  const advice = newTreeCommand && `. If the log was copied, start a new tree with \`${newTreeCommand}\`.`;
+  throw createChangedLogError(head, advice);
 }
 
 /**

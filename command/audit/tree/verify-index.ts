@@ -1,8 +1,7 @@
 import { compareIndex } from "../index/compare-index.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
-import { computeRoot } from "./merkle-tree.ts";
 import type { PublishOptions } from "./publish-tree-head.ts";
-import { createChangedLogError, readLastHead, requireSignedHead, TREE_HEAD_STREAM } from "./published-heads.ts";
+import { readLastHead, requireSignedHead, requireTree, TREE_HEAD_STREAM } from "./published-heads.ts";
 
 type VerifyOptions = Omit<PublishOptions, "log" | "context" | "isNewTree">;
 
@@ -19,18 +18,31 @@ type VerifyOptions = Omit<PublishOptions, "log" | "context" | "isNewTree">;
 export async function verifyIndex(
   options: VerifyOptions,
 ): Promise<{ position: bigint; leafCount: number } | undefined> {
-  const { client, index, signer, signal } = options;
+  const { client, index } = options;
   await index.awaitLogEnd(client);
-  const { lastHead } = await readLastHead(client);
   const compared = await compareIndex(options, true);
-  for await (const { catalogEvent } of readStreamEvents(client, TREE_HEAD_STREAM)) {
-    if (signal.aborted) return undefined;
+  if (compared) await requirePublishedTree(options, compared);
+  return compared;
+}
+
+/**
+ * Requires that the tree of an index is that of each head of the current tree in the part of the log that the index
+ * covers.
+ *
+ * @param newTreeCommand command line that ignores the published heads
+ * @throws {TreeHeadError}
+ * @throws {LogUnavailableError}
+ */
+export async function requirePublishedTree(
+  { client, index, signer }: Pick<VerifyOptions, "client" | "index" | "signer">,
+  { position, leafCount }: { position: bigint; leafCount: number | bigint },
+  newTreeCommand?: string,
+): Promise<void> {
+  const { lastHead } = await readLastHead(client);
+  for await (const { auditEvent, catalogEvent } of readStreamEvents(client, TREE_HEAD_STREAM)) {
+    if (BigInt(auditEvent.position) > position) return;
     if (catalogEvent?.type !== "TreeHeadPublished" || catalogEvent.data.treeId !== lastHead?.data.treeId) continue;
     const { treeHead } = await requireSignedHead(catalogEvent.data, signer.trustedKeys);
-    const { size, root } = treeHead;
-    // A head that was published during the comparison covers later events.
-    if (size > (compared?.leafCount ?? 0)) break;
-    if ((await computeRoot(index.readHashes, size)).toString("hex") !== root) throw createChangedLogError(treeHead);
+    await requireTree(index, treeHead, leafCount, newTreeCommand);
   }
-  return compared;
 }

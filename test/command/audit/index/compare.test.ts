@@ -102,16 +102,6 @@ describe("the comparison of the audit index with the log", () => {
     );
   });
 
-  it("the command `rebuild-index` yields the same tree, so that tree heads continue", async () => {
-    const headFile = await world.publishHead();
-    const env = { ...world.env, DATABASE_URL: world.database.urls.projection };
-    expect((await world.run(["rebuild-index"], env)).code).to.equal(0);
-    await createClinicWithHistory(world.log);
-    const args = ["--from", headFile, "--to", await world.publishHead()];
-    expect((await world.run(["prove-consistency", ...args])).code).to.equal(0);
-    expect((await verify()).code).to.equal(0);
-  });
-
   it("no tree head is signed over a row that differs from the log", async () => {
     const revision = async () => (await world.log.readLast(TREE_HEAD_STREAM))?.revision;
     const revisionBefore = await revision();

@@ -137,11 +137,13 @@ describe("the audit index", () => {
   it("the checkpoint moves only from where it is", async () => {
     const checkpoint = await readIndexCheckpoint(pool);
     const edge = await TreeEdge.read(new AuditIndex(() => pool).readHashes, Number(checkpoint.leafCount));
-    const outdated = { ...checkpoint, position: checkpoint.position - 1n };
-    const error = await addToIndex(pool, outdated, edge, [], checkpoint.position + 1n).catch(
-      (thrown: unknown) => thrown,
-    );
-    expect(error).to.be.instanceOf(CheckpointMovedError);
+    for (const moved of [{ position: checkpoint.position - 1n }, { tableId: checkpoint.tableId + 1 }]) {
+      const outdated = { ...checkpoint, ...moved };
+      const error = await addToIndex(pool, outdated, edge, [], checkpoint.position + 1n).catch(
+        (thrown: unknown) => thrown,
+      );
+      expect(error).to.be.instanceOf(CheckpointMovedError);
+    }
     expect(await readIndexCheckpoint(pool)).to.deep.equal(checkpoint);
   });
 

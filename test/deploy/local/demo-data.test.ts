@@ -3,7 +3,7 @@ import path from "node:path";
 import { expect } from "chai";
 import { jwtVerify } from "jose";
 import { withDryRunLog } from "../../../command/cli/import/dry-run-log.ts";
-import { hashClientSecret } from "../../../command/operations/application-operations.ts";
+import { hashSecret } from "../../../command/operations/credentials.ts";
 import { demoClinics } from "../../../deploy/local/demo-data/clinics.ts";
 import { buildPhases, seedDemoData } from "../../../deploy/local/demo-data/demo-data.ts";
 import { runSteps, type Step } from "../../../deploy/local/demo-data/steps.ts";
@@ -119,7 +119,7 @@ describe("demo data", function () {
     expect(applications.map(({ environment }) => environment)).to.deep.equal(["production", "sandbox"]);
     for (const { clientId, clientSecret, clinicId, branchId, animalId } of applications) {
       const issuedEvent = filterByType(events, "CredentialIssued").find(({ data }) => data.applicationId === clientId);
-      expect(issuedEvent?.data.secretHash).to.equal(hashClientSecret(clientSecret));
+      expect(issuedEvent?.data.secretHash).to.equal(hashSecret(clientSecret));
       const approvedEvent = filterByType(events, "InstallationApproved").find(
         ({ data }) => data.applicationId === clientId,
       );

@@ -51,7 +51,7 @@ const EXEMPTIONS: Record<string, string[]> = {
     "command/audit/index/read-rows.ts .readAll(",
     "command/cli/import/import-lines.ts createReadStream(",
     "command/cli/import/import-lines.ts createReadStream( 2",
-    "command/operations/personal-data/require-complete-read-models.ts .readAll(",
+    "command/operations/personal-data/apply-retention.ts .readAll(",
     "projection/adoption/adopt-log.ts .readAll(",
     "projection/status/lag.ts .readAll(",
     "projection/webhooks/match/dispatcher.ts .subscribe(",

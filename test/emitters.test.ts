@@ -21,7 +21,7 @@ const HARMLESS_EXPORTS = /\btype \w+|\b(?:isIP|isIPv4|isMainThread|parentPort|wo
 
 /** The listeners for errors, in the file of the emitter. */
 const LISTENERS: Record<string, string> = {
-  "command/cli/log-copy/log-reader.ts grpc.read(": 'responses.on("error"',
+  "command/cli/log-copy/copied-log.ts grpc.read(": 'responses.on("error"',
   "deploy/container/resolver.mjs createSocket( 2": 'socket.on("error"',
   "deploy/local/bootstrap.mjs spawn": 'child.on("error"',
   "deploy/local/gateway/gateway-server.ts http.request(": 'upstreamRequest.on("error"',

@@ -2,7 +2,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
 import { jwtVerify } from "jose";
-import { withDryRunLog } from "../../../command/cli/import/dry-run-log.ts";
+import { createDryRunLog } from "../../../command/cli/import/dry-run-log.ts";
 import { hashSecret } from "../../../command/operations/credentials.ts";
 import { demoClinics } from "../../../deploy/local/demo-data/clinics.ts";
 import { buildPhases, seedDemoData } from "../../../deploy/local/demo-data/demo-data.ts";
@@ -244,7 +244,7 @@ describe("the demo week", () => {
       const showProgress = (count: number, total: number) => {
         [doneCount, stepCount] = [count, total];
       };
-      await withDryRunLog(emptyLog, (log) => runSteps(log, buildPhases(now), showProgress));
+      await runSteps(createDryRunLog(emptyLog), buildPhases(now), showProgress);
       expect(doneCount).to.equal(stepCount);
       const names = buildPhases(now)
         .flat(2)

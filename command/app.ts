@@ -1,12 +1,8 @@
 import { createLocalJWKSet } from "jose";
 import type Koa from "koa";
-import type { Registry } from "prom-client";
 import { cacheVerifiedTokens, createTokenVerifier } from "../shared/auth/access-token.ts";
-import type { SecretBox } from "../shared/auth/secret-box.ts";
 import { type Environment, environment as environments } from "../shared/domain/events/fields.ts";
-import type { EventLog } from "../shared/eventstore/log.ts";
-import { createApp, type RequestState } from "../shared/http/app.ts";
-import type { Readiness } from "../shared/http/health.ts";
+import { type AppOptions, createApp, type RequestState } from "../shared/http/app.ts";
 import { parseJsonBody, parseOptionalJsonBody } from "../shared/http/request-body.ts";
 import { limitResponseTime } from "../shared/http/response-timeout.ts";
 import { createRouter } from "../shared/http/router.ts";
@@ -21,67 +17,26 @@ import {
 } from "../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../shared/partner-api/router.ts";
 import { type PartnerWriteId, partnerWrites } from "../shared/partner-api/writes.ts";
-import type { RateLimiter } from "../shared/rate-limit/limiter.ts";
 import { limitAddressConcurrency } from "../shared/rate-limit/middleware.ts";
-import type { Logger } from "../shared/runtime/logger.ts";
-import type { DeprecatedPath } from "../shared/runtime/setting-schemas.ts";
-import { WEBHOOK_KEYS_PATH, type WebhookKeySet } from "../shared/webhooks/asymmetric-signature.ts";
-import type { Decide } from "./handling/aggregate-cache.ts";
-import type { LinkCodes } from "./operations/link-codes.ts";
-import type { FindReplayableDelivery } from "./operations/replay-operations.ts";
+import { WEBHOOK_KEYS_PATH } from "../shared/webhooks/asymmetric-signature.ts";
 import { endAnimalLink, linkAnimal, withdrawSandboxLink } from "./partner-api/animal-links.ts";
 import { authorize } from "./partner-api/authorize.ts";
 import { createAppointment } from "./partner-api/create-appointment.ts";
-import type { DisableFailingEndpoint } from "./partner-api/disable-failing-endpoint.ts";
 import { mapDomainErrors } from "./partner-api/errors.ts";
 import { exchangeToken } from "./partner-api/exchange-token.ts";
 import { exposeLogPosition, type WaitForReadModels } from "./partner-api/expose-log-position.ts";
-import { requireActiveClinic } from "./partner-api/request-context.ts";
-import { changeOwnAccess, resetOwnSandbox } from "./partner-api/sandbox.ts";
-import { changeSandboxAppointmentStatus, rescheduleSandboxAppointment } from "./partner-api/sandbox-appointments.ts";
-import { getServerMetadataPath, KEYS_PATH, publishKeys, publishServerMetadata } from "./partner-api/server-metadata.ts";
-import type { SlotSearch } from "./partner-api/slot-search.ts";
+import { type PartnerService, requireActiveClinic } from "./partner-api/request-context.ts";
+import * as sandbox from "./partner-api/sandbox.ts";
 import { applyFormStatuses, parseTokenBody } from "./partner-api/token-request.ts";
-import type { TokenSigner } from "./partner-api/token-signer.ts";
-import {
-  createWebhookEndpoint,
-  disableWebhookEndpoint,
-  enableWebhookEndpoint,
-  revokeWebhookEndpoint,
-  rotateWebhookSecret,
-  testWebhookEndpoint,
-  updateWebhookEndpoint,
-} from "./partner-api/webhook-endpoints.ts";
-import { replayWebhookDeliveries, replayWebhookDelivery } from "./partner-api/webhook-replays.ts";
+import { getServerMetadataPath, KEYS_PATH, publishKeys, publishServerMetadata } from "./partner-api/token-signer.ts";
+import * as endpoints from "./partner-api/webhook-endpoints.ts";
 
-export interface CommandAppOptions {
-  logger: Logger;
-  log: EventLog;
-  /** Runs decisions on the aggregates that grant access; see {@link Decide}. */
-  decide: Decide;
-  checkReadiness: Readiness;
-  limiter: RateLimiter;
+export interface CommandAppOptions extends AppOptions, PartnerService {
   waitForReadModels: WaitForReadModels;
-  disableFailingEndpoint: DisableFailingEndpoint;
-  findReplayableDelivery: FindReplayableDelivery;
-  slotSearch: SlotSearch;
-  tokenSigner: TokenSigner;
   /** `iss` claim of access tokens: the public origin of the partner API. */
   tokenIssuer: string;
-  secretBox: SecretBox;
-  linkCodes: LinkCodes;
-  webhookKeys: WebhookKeySet;
-  /** If true, webhook endpoints may have loopback addresses. */
-  allowsLoopback: boolean;
-  /** DNS servers that look up the hosts of webhook endpoints, as `address:port`. If absent, those of the machine. */
-  dnsServers?: readonly string[] | undefined;
   /** Brand part of header names, such as `SERVICE` in `X-SERVICE-Clinic-ID`. */
   brand: string;
-  retiredPaths: readonly string[];
-  deprecatedPaths?: readonly DeprecatedPath[] | undefined;
-  isProxyTrusted: boolean;
-  registry?: Registry;
-  clock?: () => number;
   /** Time limit for the response to a request, in milliseconds; default: 25,000. */
   responseTimeoutMs?: number;
 }
@@ -129,22 +84,22 @@ function createWriteRouter(options: CommandAppOptions) {
   const handlers: Record<Exclude<PartnerWriteId, "exchangeToken">, [...checks: Koa.Middleware[], Koa.Middleware]> = {
     // The handler requires an active clinic and parses the body; see `createBodyDecider`.
     createPartnerAppointment: [createAppointment(options)],
-    changeSandboxAppointmentStatus: [requireActive, parseBody, changeSandboxAppointmentStatus(options)],
-    rescheduleSandboxAppointment: [requireActive, parseBody, rescheduleSandboxAppointment(options)],
+    changeSandboxAppointmentStatus: [requireActive, parseBody, sandbox.changeSandboxAppointmentStatus(options)],
+    rescheduleSandboxAppointment: [requireActive, parseBody, sandbox.rescheduleSandboxAppointment(options)],
     linkAnimal: [requireActive, parseBody, limitWrongCodes(limiter), linkAnimal(options)],
     endAnimalLink: [endAnimalLink(options)],
     withdrawSandboxLink: [parseBody, withdrawSandboxLink(options)],
-    changeSandboxAccess: [requireActive, parseBody, changeOwnAccess(options)],
-    resetSandbox: [limitResets(limiter), resetOwnSandbox(options)],
-    createWebhookEndpoint: [requireActive, parseBody, createWebhookEndpoint(options)],
-    updateWebhookEndpoint: [updateWebhookEndpoint(options)],
-    disableWebhookEndpoint: [disableWebhookEndpoint(options)],
-    enableWebhookEndpoint: [requireActive, parseOptionalJsonBody(), enableWebhookEndpoint(options)],
-    revokeWebhookEndpoint: [revokeWebhookEndpoint(options)],
-    rotateWebhookSecret: [rotateWebhookSecret(options)],
-    testWebhookEndpoint: [testWebhookEndpoint(options)],
-    replayWebhookDelivery: [requireActive, replayWebhookDelivery(options)],
-    replayWebhookDeliveries: [requireActive, parseBody, replayWebhookDeliveries(options)],
+    changeSandboxAccess: [requireActive, parseBody, sandbox.changeOwnAccess(options)],
+    resetSandbox: [limitResets(limiter), sandbox.resetOwnSandbox(options)],
+    createWebhookEndpoint: [requireActive, parseBody, endpoints.createWebhookEndpoint(options)],
+    updateWebhookEndpoint: [endpoints.updateWebhookEndpoint(options)],
+    disableWebhookEndpoint: [endpoints.disableWebhookEndpoint(options)],
+    enableWebhookEndpoint: [requireActive, parseOptionalJsonBody(), endpoints.enableWebhookEndpoint(options)],
+    revokeWebhookEndpoint: [endpoints.revokeWebhookEndpoint(options)],
+    rotateWebhookSecret: [endpoints.rotateWebhookSecret(options)],
+    testWebhookEndpoint: [endpoints.testWebhookEndpoint(options)],
+    replayWebhookDelivery: [requireActive, endpoints.replayWebhookDelivery(options)],
+    replayWebhookDeliveries: [requireActive, parseBody, endpoints.replayWebhookDeliveries(options)],
   };
   const routes = Object.entries(handlers).map(([id, middlewares]) => [
     id,

@@ -24,10 +24,8 @@ import { createCommandApp } from "./app.ts";
 import { AggregateCache } from "./handling/aggregate-cache.ts";
 import { createLinkCodes } from "./operations/link-codes.ts";
 import { createOperatorApp } from "./operator-api/app.ts";
-import { createFailingEndpointDisabler } from "./partner-api/disable-failing-endpoint.ts";
 import { createReadModelWaiter } from "./partner-api/expose-log-position.ts";
-import { createReplayableDeliveryFinder } from "./partner-api/find-replayable-delivery.ts";
-import { createSlotSearch } from "./partner-api/slot-search.ts";
+import { createReadModels } from "./partner-api/read-models.ts";
 import { createTokenSigner } from "./partner-api/token-signer.ts";
 
 const SETTINGS = [
@@ -117,9 +115,7 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
       ...dependencies,
       registry,
       decide: aggregateCache.decide,
-      disableFailingEndpoint: createFailingEndpointDisabler(pool, log, logger),
-      findReplayableDelivery: createReplayableDeliveryFinder(pool),
-      slotSearch: createSlotSearch(pool),
+      ...createReadModels(pool, log, logger),
       tokenSigner,
       tokenIssuer: config.TOKEN_ISSUER,
       webhookKeys,

@@ -107,8 +107,6 @@ describe("an attack on a cache", () => {
     const dataKeys = cacheDataKeys({
       getOrCreate: async (owners) => owners.map(() => ({ id: randomUUID(), key: randomBytes(32) })),
       find: async (ids) => new Map(ids.map((id) => [id, randomBytes(32)])),
-      destroy: async () => 0,
-      listOf: async () => [],
     });
     const growth = await attack(50_000, async () => {
       await dataKeys.getOrCreate([{ person: { type: "customer", id: randomUUID() }, category: "contact" }]);

@@ -21,7 +21,7 @@ const HARMLESS_EXPORTS = /\btype \w+|\b(?:isIP|isIPv4|isMainThread|parentPort|wo
 
 /** The listeners for errors, in the file of the emitter. */
 const LISTENERS: Record<string, string> = {
-  "command/cli/log-copy/log-reader.ts grpc.read(": 'responses.on("error"',
+  "command/cli/log-copy/copied-log.ts grpc.read(": 'responses.on("error"',
   "deploy/container/resolver.mjs createSocket( 2": 'socket.on("error"',
   "deploy/local/bootstrap.mjs spawn": 'child.on("error"',
   "deploy/local/gateway/gateway-server.ts http.request(": 'upstreamRequest.on("error"',
@@ -51,7 +51,7 @@ const EXEMPTIONS: Record<string, string[]> = {
     "command/audit/index/read-rows.ts .readAll(",
     "command/cli/import/import-lines.ts createReadStream(",
     "command/cli/import/import-lines.ts createReadStream( 2",
-    "command/operations/personal-data/require-complete-read-models.ts .readAll(",
+    "command/operations/personal-data/apply-retention.ts .readAll(",
     "projection/adoption/adopt-log.ts .readAll(",
     "projection/status/lag.ts .readAll(",
     "projection/webhooks/match/dispatcher.ts .subscribe(",

@@ -1,14 +1,15 @@
 import type { CommandLine } from "../../shared/command-line/command-line.ts";
+import { LOCAL_TIME_NOTE, withLocalTimes } from "../../shared/command-line/local-times.ts";
 import { staffCommands } from "../operations/commands.ts";
 import { discloseCommand } from "./commands/disclose.ts";
 import { eraseCommands } from "./commands/erase.ts";
-import { generateKeysCommand } from "./commands/generate-keys.ts";
+import { generateKeysCommand, rotateDataKeysCommand } from "./commands/key-commands.ts";
 import { listCommands } from "./commands/list-commands.ts";
 import { listenCommand } from "./commands/listen.ts";
-import { logCopyCommand } from "./commands/log-copy.ts";
 import { applyRetentionCommand, listRetentionCommand } from "./commands/retention-commands.ts";
-import { rotateDataKeysCommand } from "./commands/rotate-data-keys.ts";
+import { findTimeZone } from "./find-time-zone.ts";
 import { importCommand } from "./import/import-command.ts";
+import { logCopyCommand } from "./log-copy/log-copy-command.ts";
 import { withNames } from "./resolve-options.ts";
 import { toCommand } from "./staff-command.ts";
 
@@ -27,11 +28,11 @@ export const clinicCommandLine: CommandLine = {
     logCopyCommand,
     rotateDataKeysCommand,
     generateKeysCommand,
-  ].map(withNames),
+  ].map((command) => withNames(withLocalTimes(command, findTimeZone))),
   // The executable `clinic` passes these command lines on, so this program does not define them.
   details: `In place of the id of a clinic, a branch, an application, an endpoint, a resource or a service, options accept
 its unique name, the slug of a clinic, or the URL of an endpoint. Names need the DATABASE_URL of the projection service.
-A time without an offset, such as '2026-11-28 10:00', is in the time zone of the clinic.
+${LOCAL_TIME_NOTE}
 
 Other command lines:
   audit --help        commands for auditors

@@ -3,14 +3,8 @@ import type { Command } from "../../shared/command-line/command-line.ts";
 import { InputError } from "../../shared/command-line/failure.ts";
 import { formatCommandLine } from "../../shared/command-line/format-command-line.ts";
 import { type Options, toOptionName } from "../../shared/command-line/option.ts";
-import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
 import { uuid } from "../../shared/domain/events/fields.ts";
-import { requireExisting } from "../../shared/domain/preconditions.ts";
-import { findLocalTime, formatLocalTime } from "../../shared/domain/time/local-time.ts";
-import { parseRfc3339 } from "../../shared/domain/time/rfc3339.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { loadAggregate } from "../handling/handle.ts";
-import { withEventLog } from "../handling/operator.ts";
 import { withReadModels } from "./read-models.ts";
 
 /** Objects that have a name in the read models, by the option with their id. */
@@ -23,7 +17,7 @@ const NAMED_OBJECTS: Record<string, { table: string; names: string; isOfClinic?:
   service: { table: "service", names: "name", isOfClinic: true },
 };
 
-/** Lets a command accept unique names in place of ids, and times of the clinic without an offset. */
+/** Lets a command accept unique names in place of ids. */
 export function withNames(command: Command): Command {
   const { options, run } = command;
   return { ...command, run: async (given, terminal) => run(await resolve(options, given, terminal.env), terminal) };
@@ -38,31 +32,15 @@ async function resolve(options: Options, given: Record<string, unknown>, env: No
     const hasName = texts.some((text) => text !== "" && !uuid.safeParse(text).success);
     return placeholder.startsWith("uuid") && !isGenerated && kind in NAMED_OBJECTS && hasName ? [{ key, kind }] : [];
   });
-  if (named.length > 0)
-    await withReadModels(env, async ({ pool }) => {
-      // The names of branches are unique only in their clinic, so its id is needed first.
-      for (const { key, kind } of named.sort((a, b) => Number(b.kind === "clinic") - Number(a.kind === "clinic"))) {
-        const find = (text: unknown) => findId(pool, key, kind, String(text), values.clinic);
-        const value = values[key];
-        values[key] = Array.isArray(value) ? await Promise.all(value.map(find)) : await find(value);
-      }
-    });
-  const localTimes = Object.entries(values).flatMap(([key, value]) => {
-    const [, date, time] = /^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(?::00)?$/.exec(String(value)) ?? [];
-    const isTime = options[key]?.placeholder === "date-time" && parseRfc3339(`${date}T${time}:00Z`) !== undefined;
-    return isTime && date && time ? [{ key, date, time }] : [];
+  if (named.length === 0) return values;
+  await withReadModels(env, async ({ pool }) => {
+    // The names of branches are unique only in their clinic, so its id is needed first.
+    for (const { key, kind } of named.sort((a, b) => Number(b.kind === "clinic") - Number(a.kind === "clinic"))) {
+      const find = (text: unknown) => findId(pool, key, kind, String(text), values.clinic);
+      const value = values[key];
+      values[key] = Array.isArray(value) ? await Promise.all(value.map(find)) : await find(value);
+    }
   });
-  const clinicId = uuid.safeParse(values.clinic).data;
-  if (localTimes.length === 0 || clinicId === undefined) return values;
-  const { state } = await withEventLog(env, (log) => loadAggregate(log, clinicAggregate, clinicId));
-  const { timezone } = requireExisting(state, "clinic");
-  for (const { key, date, time } of localTimes) {
-    const [first, ...others] = findLocalTime(timezone, date, time).map((ms) => formatLocalTime(timezone, ms));
-    const problem = first === undefined ? "skip this time" : `show this time twice: ${[first, ...others].join(", ")}`;
-    if (others.length !== 0 || first === undefined)
-      throw new InputError(`${toOptionName(key)} ${date} ${time}: the clocks in ${timezone} ${problem}`);
-    values[key] = first;
-  }
   return values;
 }
 

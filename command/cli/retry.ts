@@ -7,14 +7,21 @@ import { createBackoff } from "../../shared/runtime/backoff.ts";
 /** First and longest delay between two attempts of one operation. */
 const RETRY_DELAYS_MS = { firstMs: 200, maxMs: 5_000 };
 
-type Server = "the event log" | "Postgres";
+/**
+ * Number of attempts after which an operation ends that fails although the log answers for other streams: about 25 s.
+ * Many lines of an import can fail in this way, and only some wait at the same time.
+ */
+const MAX_STUCK_ATTEMPTS = 10;
 
 export interface RetryOptions {
-  timeoutMs: number;
+  /** Time limit from the first failure of an operation. Seconds. */
+  waitSeconds: number;
   /** When this signal aborts, all retries end, and each operation fails with its last error. */
-  signal: AbortSignal;
-  onAvailabilityChange(isAvailable: boolean, server: Server): void;
-  /** Returns true if the event log answers requests about other streams. If undefined, all streams fail together. */
+  signal?: AbortSignal | undefined;
+  writeNote(text: string): void;
+  /** Name of the event log in notes. */
+  logName?: string;
+  /** Returns true if the event log answers requests about other streams. If absent, all streams fail together. */
   isLogAvailable?(): Promise<boolean>;
 }
 
@@ -23,54 +30,49 @@ export class StuckOperationError extends Error {
   override readonly name = "StuckOperationError";
 }
 
-/**
- * Share of the time limit for an operation that fails although the log answers for other streams. Many lines of an
- * import can fail in this way, and only some wait at the same time.
- */
-const STUCK_SHARE = 0.1;
-
 /** Runs an operation, and repeats it with backoff while the event log or the store of data keys is unavailable. */
 type Retry = <Result>(operation: () => Promise<Result>) => Promise<Result>;
 
 /**
- * Creates a function that retries the operations of one event log.
+ * Creates a function that retries the operations of one event log. Writes a note when a server becomes unavailable or
+ * available again.
  *
- * @throws {LogUnavailableError | StuckOperationError} from an operation whose retries have timed out
+ * @throws {LogUnavailableError | KeyStoreUnavailableError | StuckOperationError} from an operation whose retries have
+ *   ended
  */
-export function createRetry({ timeoutMs, signal, onAvailabilityChange, isLogAvailable }: RetryOptions): Retry {
+export function createRetry(options: RetryOptions): Retry {
+  const { waitSeconds, signal = new AbortController().signal, writeNote, logName = "the event log" } = options;
   // Each retrying operation adds a listener, and Node.js would warn about more than 10.
   setMaxListeners(0, signal);
-  let wasAvailable = true;
-  let server: Server = "the event log";
-  const setAvailable = (isAvailable: boolean) => {
-    if (wasAvailable !== isAvailable) onAvailabilityChange(isAvailable, server);
-    wasAvailable = isAvailable;
+  let missingServer: string | undefined;
+  const report = (server: string | undefined) => {
+    if (server !== undefined && missingServer === undefined)
+      writeNote(`${server} does not answer; retrying for up to ${waitSeconds} s`);
+    if (server === undefined && missingServer !== undefined) writeNote(`${missingServer} is available again`);
+    missingServer = server;
   };
 
   return async (operation) => {
     const backoff = createBackoff(RETRY_DELAYS_MS);
     let deadline: number | undefined;
-    let stuckSince: number | undefined;
+    let stuckAttempts = 0;
     for (;;) {
       try {
         const result = await operation();
-        setAvailable(true);
+        report(undefined);
         return result;
       } catch (error) {
-        if (!(error instanceof LogUnavailableError || error instanceof KeyStoreUnavailableError)) {
-          setAvailable(true);
-          throw error;
-        }
-        server = error instanceof LogUnavailableError ? "the event log" : "Postgres";
-        deadline ??= performance.now() + timeoutMs;
-        if (signal.aborted) throw error;
-        const isStuck = error instanceof LogUnavailableError && ((await isLogAvailable?.()) ?? false);
-        const now = performance.now();
-        stuckSince = isStuck ? (stuckSince ?? now) : undefined;
-        if (stuckSince !== undefined && now >= Math.min(deadline, stuckSince + timeoutMs * STUCK_SHARE))
+        const isLogError = error instanceof LogUnavailableError;
+        const isStuck = isLogError && !signal.aborted && ((await options.isLogAvailable?.()) ?? false);
+        const isServerMissing = !isStuck && (isLogError || error instanceof KeyStoreUnavailableError);
+        if (signal.aborted || !(isStuck || isServerMissing)) throw error;
+        stuckAttempts = isStuck ? stuckAttempts + 1 : 0;
+        deadline ??= performance.now() + waitSeconds * 1000;
+        const isLate = performance.now() >= deadline;
+        if (isStuck && (isLate || stuckAttempts === MAX_STUCK_ATTEMPTS))
           throw new StuckOperationError("the event log fails only for this object", { cause: error });
-        if (now >= deadline) throw error;
-        setAvailable(isStuck);
+        if (isLate) throw error;
+        report(isServerMissing ? (isLogError ? logName : "Postgres") : undefined);
         await backoff.pause(signal);
         if (signal.aborted) throw error;
       }
@@ -79,26 +81,11 @@ export function createRetry({ timeoutMs, signal, onAvailabilityChange, isLogAvai
 }
 
 /**
- * Creates an event log that retries its operations with backoff while the log is unavailable, and reports when the log
- * becomes unavailable or available again. Retrying an append is safe: each attempt has the same event ids and expected
- * revision, so the log appends the events at most once.
- *
- * @throws {LogUnavailableError | StuckOperationError} from an operation whose retries have timed out
+ * Creates an event log that retries its operations as {@link createRetry} does. Retrying an append is safe: each attempt
+ * has the same event ids and expected revision, so the log appends the events at most once.
  */
-export function createRetryingEventLog(
-  log: EventLog,
-  options: { waitSeconds: number; signal?: AbortSignal | undefined; writeNote(text: string): void },
-): EventLog {
-  const { waitSeconds, signal = new AbortController().signal, writeNote } = options;
-  const retry = createRetry({
-    timeoutMs: waitSeconds * 1000,
-    signal,
-    onAvailabilityChange: (isAvailable, server) =>
-      writeNote(
-        isAvailable ? `${server} is available again` : `${server} does not answer; retrying for up to ${waitSeconds} s`,
-      ),
-    isLogAvailable: () => isLogAvailable(log),
-  });
+export function createRetryingEventLog(log: EventLog, options: RetryOptions): EventLog {
+  const retry = createRetry({ ...options, isLogAvailable: () => isLogAvailable(log) });
   return {
     read: (stream, lastRevision) => retry(() => log.read(stream, lastRevision)),
     readLast: (stream, maxRevision) => retry(() => log.readLast(stream, maxRevision)),

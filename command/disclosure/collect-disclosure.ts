@@ -19,9 +19,8 @@ import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import { isDecryptionError } from "../../shared/personal-data/decrypt-events.ts";
 import { isPostgresUnavailable } from "../../shared/runtime/failures.ts";
 import { ServerUnavailableError } from "../../shared/runtime/run-service.ts";
-import { accessesQuery, type ClinicAccess, readAuditorName } from "../audit/access/list-accesses.ts";
+import { accessesQuery, readAuditorName } from "../audit/access/list-accesses.ts";
 import { recordAccess } from "../audit/access/record-access.ts";
-import { listStreams } from "../audit/index/index-row.ts";
 import type { IndexedLog } from "../audit/index/read-rows.ts";
 import { readClinicRegistration, readFirstEvent } from "../audit/log/read-stream.ts";
 import { OPERATOR_SCOPE } from "../audit/queries/audit-query.ts";
@@ -87,7 +86,7 @@ export async function collectDisclosure(
       const { occurredAt } = metadata;
       return { eventId, occurredAt, storedAt, type, stream, revision: Number(revision), actor, data };
     }),
-    accesses: await describeAccesses(dependencies, clinicId, records, names),
+    accesses: await describeAccesses(dependencies, customerId, records, names),
     deliveries: await describeAll(
       await readDeliveries(pool, clinicId, records),
       async ({ applicationId, endpointId, ...delivery }) => ({
@@ -162,54 +161,28 @@ async function describeConsents({ consents }: PersonRecords, names: NameFinder) 
   });
 }
 
+/**
+ * Describes who saw data of the customer. Extent of an access: `individual` if the query named a record of the person, or
+ * the response contained one, `export` if the exported file contains events of the person, and `possible` if the query
+ * had a wider subject, so that its response can have contained events of the person.
+ */
 async function describeAccesses(
   { client, index, dataKeys }: DisclosureDependencies,
-  clinicId: string,
-  records: PersonRecords,
+  customerId: string,
+  { events }: PersonRecords,
   names: NameFinder,
 ) {
-  const { customer, animals, appointments, queueTickets, events } = records;
-  const owners = [...(customer ? [customer] : []), ...animals, ...appointments, ...queueTickets];
-  const findExtent = createExtentFinder(new Set(owners.map(({ id }) => id)), events);
   const { signal } = new AbortController();
   const options = { client, index, dataKeys, ...OPERATOR_SCOPE, signal };
-  const accesses = await accessesQuery.run(accessesQuery.schema.parse({ clinic: clinicId }), options);
-  return describeAll(accesses, async (access) => {
-    const extent = findExtent(access);
-    if (extent === undefined || access.actor === null) return undefined;
-    const { accessId: id, at, action, asked } = access;
-    return { id, at, actor: await names.describeActor(access.actor), action, extent, query: asked ?? {} };
+  const accesses = await accessesQuery.run(accessesQuery.schema.parse({ customer: customerId }), options);
+  return describeAll(accesses, async ({ accessId: id, at, actor, action, relation, asked }) => {
+    const query = asked ?? {};
+    const isExport = action === "export";
+    if (actor === null || (isExport && !isAnyEventExported(events, query, at))) return undefined;
+    const extent = isExport ? "export" : relation === "certain" ? "individual" : "possible";
+    return { id, at, actor: await names.describeActor(actor), action, extent, query };
   });
 }
-
-/**
- * Extent to which an access concerned the person. `individual`: the query named a record of the person, or the response
- * contained one. `export`: the exported file contains events of the person. `possible`: a query about the clinic or an
- * application, whose response can have contained events of the person.
- */
-type Extent = "individual" | "export" | "possible";
-
-/** Creates a function that returns the extent of an access; undefined if the access did not concern the person. */
-function createExtentFinder(
-  recordIds: ReadonlySet<string>,
-  events: readonly PersonEvent[],
-): (access: ClinicAccess) => Extent | undefined {
-  const streams = new Set(events.map(({ event }) => event.stream));
-  const correlationIds = new Set(events.map(({ event }) => event.metadata.$correlationId));
-  return ({ action, asked, found, at }) => {
-    const query = asked ?? {};
-    if (action === "export") return isAnyEventExported(events, query, at) ? "export" : undefined;
-    const isNamed = listStreams(query).some((stream) => streams.has(stream));
-    const isRequestOfPerson = typeof query.correlation === "string" && correlationIds.has(query.correlation);
-    const isFound = found.some((id) => recordIds.has(id)) || recordIds.has(String(query.customer));
-    if (isNamed || isRequestOfPerson || isFound) return "individual";
-    const isAboutClinic = query.clinic !== undefined && RESPONSES_WITHOUT_IDS.has(action);
-    return isAboutClinic || query.application !== undefined ? "possible" : undefined;
-  };
-}
-
-/** Actions whose recorded access lacks the ids in the response. */
-const RESPONSES_WITHOUT_IDS = new Set(["events", "latest", "accesses"]);
 
 /**
  * Returns true if an export of the clinic contains one of the events. The range of an export refers to the times at
@@ -310,6 +283,6 @@ const DISCLOSURE_LIMITS = [
   "Reads by users of the clinic's portal are not recorded individually. The clinic's staff can see customers, animals, appointments and the queue, as far as their permissions allow.",
   `Reads by partner applications are not recorded individually. An application that is installed at the clinic can read of an appointment: ${listFields(publicAppointment.schema)}. Of an animal that a link code shares with it, it can read: ${listFields(publicLink.schema.shape.animal)}.`,
   `A webhook contains of an appointment: ${listFields(appointmentBody.shape.data.shape.appointment)}, and how they changed. Finished deliveries are deleted after 30 days, so earlier deliveries are not listed.`,
-  "A possible access is a query about the whole clinic or an application. The log does not record whether its response contained data of this person.",
+  "A possible access is a query about the whole clinic, an application or a request. The log does not record whether its response contained data of this person.",
   "Backups of the event log and of the database contain the same data until they are deleted.",
 ];

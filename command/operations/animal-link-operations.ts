@@ -1,15 +1,5 @@
 import { type Animal, animalAggregate } from "../../shared/domain/clinic/animal.ts";
 import * as consents from "../../shared/domain/clinic/animal-consent.ts";
-import {
-  type AnimalConsent,
-  type AnimalLink,
-  animalConsentAggregate,
-  animalLinkCodeAggregate,
-  findAnimalLink,
-  LINK_CODE_VALIDITY_MS,
-  type LinkCode,
-  refuseLinkCode,
-} from "../../shared/domain/clinic/animal-consent.ts";
 import { refuseSandbox } from "../../shared/domain/clinic/clinic.ts";
 import { customerAggregate } from "../../shared/domain/clinic/customer.ts";
 import { normalizeLinkCode } from "../../shared/domain/clinic/link-code.ts";
@@ -52,7 +42,7 @@ export async function createLinkCode(
   { log, linkCodes }: { log: EventLog; linkCodes: LinkCodes },
   input: LinkOwner & { animalId: string; covers: ConsentCoverage; validityMs: number },
   context: CommandContext,
-): Promise<CommandResult<AnimalConsent> & { code: string; expiresAt: string }> {
+): Promise<CommandResult<consents.AnimalConsent> & { code: string; expiresAt: string }> {
   const { validityMs, ...request } = input;
   const { animalId, applicationId, clinicId } = request;
   const { clinic, clinicContext } = await loadCommandClinic(log, clinicId, context);
@@ -63,16 +53,16 @@ export async function createLinkCode(
   const { code, linkId } = linkCodes.generate();
   const expiresAt = toInstant(context.now + validityMs);
   const decide = consents.createLinkCode({ ...request, linkId, expiresAt }, context.now);
-  const result = await handle(log, animalConsentAggregate, animalId, decide, clinicContext);
+  const result = await handle(log, consents.animalConsentAggregate, animalId, decide, clinicContext);
   // If the pointer is missing after a crash, nobody knows the code.
   const assigned: AnimalLinkCodeEvent = { type: "AnimalLinkCodeAssigned", data: { linkId, animalId } };
-  await handle(log, animalLinkCodeAggregate, linkId, () => [assigned], clinicContext);
+  await handle(log, consents.animalLinkCodeAggregate, linkId, () => [assigned], clinicContext);
   return { ...result, code, expiresAt };
 }
 
 export interface LinkedAnimal {
   animal: Animal;
-  link: AnimalLink;
+  link: consents.AnimalLink;
   statePosition: bigint | undefined;
 }
 
@@ -92,7 +82,7 @@ export async function redeemLinkCode(
     ? listSandboxLinks(sandbox).flatMap((link) => (haveSameCharacters(link.code, code) ? [link.linkId] : []))
     : linkCodes.listLinkIds(code);
   const found = await findLink(log, linkIds, sandbox);
-  if (found?.animal.clinicId !== clinicId) return refuseLinkCode();
+  if (found?.animal.clinicId !== clinicId) return consents.refuseLinkCode();
   const { animal, isOwnerErased, ...target } = found;
   const { customerId } = animal;
   const redemption = {
@@ -100,8 +90,8 @@ export async function redeemLinkCode(
     sandboxGeneration: sandbox?.generation ?? 0,
   };
   const decide = consents.redeemLinkCode(redemption, context.now);
-  const { state, statePosition } = await handle(log, animalConsentAggregate, target.animalId, decide, context);
-  return { animal, link: requireExisting(findAnimalLink(state, input), "animal_link"), statePosition };
+  const { state, statePosition } = await handle(log, consents.animalConsentAggregate, target.animalId, decide, context);
+  return { animal, link: requireExisting(consents.findAnimalLink(state, input), "animal_link"), statePosition };
 }
 
 const haveSameCharacters = (code: string, otherCode: string) =>
@@ -122,12 +112,12 @@ async function findLink(log: EventLog, linkIds: readonly string[], sandbox: Sand
 interface CodeTarget {
   animalId: string;
   linkId: string;
-  sandboxCode: LinkCode | null;
+  sandboxCode: consents.LinkCode | null;
 }
 
 async function findCodeTarget(log: EventLog, linkIds: readonly string[]): Promise<CodeTarget | undefined> {
   for (const linkId of linkIds) {
-    const { state } = await loadAggregate(log, animalLinkCodeAggregate, linkId);
+    const { state } = await loadAggregate(log, consents.animalLinkCodeAggregate, linkId);
     if (state) return { ...state, linkId, sandboxCode: null };
   }
   return undefined;
@@ -135,13 +125,14 @@ async function findCodeTarget(log: EventLog, linkIds: readonly string[]): Promis
 
 const MINUTE_MS = 60_000;
 
-export const createLinkCodeCommand = declareCommand("animal link-code create", animalConsentAggregate, {
+export const createLinkCodeCommand = declareCommand("animal link-code create", consents.animalConsentAggregate, {
   summary:
     "Creates a code with which an application can link an animal once. The code is shown only now. Give it to the animal's owner. It replaces an earlier code that was not redeemed. Uses PERSONAL_DATA_KEYS.",
   input: animalConsentStreams.events.AnimalLinkCodeCreated.omit({ linkId: true, expiresAt: true }).extend({
-    validMinutes: integer(LINK_CODE_VALIDITY_MS.min / MINUTE_MS, LINK_CODE_VALIDITY_MS.max / MINUTE_MS).describe(
-      "validity of the code in minutes, up to seven days",
-    ),
+    validMinutes: integer(
+      consents.LINK_CODE_VALIDITY_MS.min / MINUTE_MS,
+      consents.LINK_CODE_VALIDITY_MS.max / MINUTE_MS,
+    ).describe("validity of the code in minutes, up to seven days"),
   }),
   permission: "manage_schedule",
   isImportable: false,
@@ -154,7 +145,7 @@ export const createLinkCodeCommand = declareCommand("animal link-code create", a
 });
 
 /** For the clinic or the owner. Also possible at a closed or deleted clinic. */
-export const withdrawLink = defineCommand("animal link withdraw", animalConsentAggregate, {
+export const withdrawLink = defineCommand("animal link withdraw", consents.animalConsentAggregate, {
   summary:
     "Withdraws the consent to share an animal with an application, and invalidates a code that was not redeemed. Takes effect within about a second.",
   input: animalConsentStreams.events.AnimalLinkWithdrawn.omit({ linkId: true }).extend({
@@ -181,5 +172,5 @@ export async function endLink(
   const found = await findLink(log, linkId === undefined ? [] : [linkId], sandbox);
   if (!found || found.isOwnerErased) throw new DomainError("animal_link_not_found", "there is no such link");
   const decide = consents.withdrawLink({ ...owner, linkId: found.linkId, requestedBy });
-  return (await handle(log, animalConsentAggregate, found.animalId, decide, context)).statePosition;
+  return (await handle(log, consents.animalConsentAggregate, found.animalId, decide, context)).statePosition;
 }

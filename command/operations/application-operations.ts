@@ -1,11 +1,11 @@
-import { hash, randomBytes, randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { z } from "zod";
 import { uuid } from "../../shared/domain/events/fields.ts";
 import { partnerApplicationStreams } from "../../shared/domain/events/partner.ts";
 import * as applications from "../../shared/domain/partner/application.ts";
-import { type Application, applicationAggregate } from "../../shared/domain/partner/application.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
+import { hashSecret } from "./credentials.ts";
 import { declareCommand, defineCommandOutsideClinics } from "./define-command.ts";
 import { openSandbox } from "./sandbox-operations.ts";
 
@@ -25,16 +25,16 @@ export async function registerApplication(
   log: EventLog,
   input: Omit<Parameters<typeof applications.registerApplication>[0], "applicationId"> & { applicationId?: string },
   context: CommandContext,
-): Promise<CommandResult<Application> & { applicationId: string }> {
+): Promise<CommandResult<applications.Application> & { applicationId: string }> {
   const applicationId = input.applicationId ?? randomUUID();
   const decide = applications.registerApplication({ ...input, applicationId });
   const applicationContext = { ...context, environment: input.environment };
   // The application is registered last, so that a registered application always has its sandbox.
   if (input.environment === "sandbox") {
-    decide((await loadAggregate(log, applicationAggregate, applicationId)).state);
+    decide((await loadAggregate(log, applications.applicationAggregate, applicationId)).state);
     await openSandbox(log, { applicationId, scopes: input.scopes }, context);
   }
-  const commandResult = await handle(log, applicationAggregate, applicationId, decide, applicationContext);
+  const commandResult = await handle(log, applications.applicationAggregate, applicationId, decide, applicationContext);
   return { ...commandResult, applicationId };
 }
 
@@ -43,18 +43,18 @@ export async function issueCredential(
   log: EventLog,
   { applicationId }: { applicationId: string },
   context: CommandContext,
-): Promise<IssuedCredential & CommandResult<Application>> {
+): Promise<IssuedCredential & CommandResult<applications.Application>> {
   const clientSecret = generateClientSecret();
   const credentialId = randomUUID();
-  const decide = applications.issueCredential({ credentialId, secretHash: hashClientSecret(clientSecret) });
-  const result = await handle(log, applicationAggregate, applicationId, decide, context);
+  const decide = applications.issueCredential({ credentialId, secretHash: hashSecret(clientSecret) });
+  const result = await handle(log, applications.applicationAggregate, applicationId, decide, context);
   return { ...result, credentialId, clientSecret };
 }
 
 const { ApplicationRegistered, ApplicationRevoked, CredentialIssued, CredentialRevoked } =
   partnerApplicationStreams.events;
 
-export const registerApplicationCommand = declareCommand("partner register", applicationAggregate, {
+export const registerApplicationCommand = declareCommand("partner register", applications.applicationAggregate, {
   summary: "Registers a partner's application in one environment. The application's id is its OAuth client id.",
   input: ApplicationRegistered,
   creates: "applicationId",
@@ -62,14 +62,14 @@ export const registerApplicationCommand = declareCommand("partner register", app
   example: { name: "Pet Planner", environment: "sandbox", scopes: ["clinic:read", "appointments:read"] },
 });
 
-export const revokeApplication = defineCommandOutsideClinics("partner revoke", applicationAggregate, {
+export const revokeApplication = defineCommandOutsideClinics("partner revoke", applications.applicationAggregate, {
   summary: "Revokes an application's access to all clinics permanently.",
   input: ApplicationRevoked,
   decide: applications.revokeApplication,
   example: { reason: "Contract ended" },
 });
 
-export const issueCredentialCommand = declareCommand("partner issue-credential", applicationAggregate, {
+export const issueCredentialCommand = declareCommand("partner issue-credential", applications.applicationAggregate, {
   summary: "Issues a client secret. The secret is shown only once. An application can have two active secrets.",
   input: CredentialIssued.pick({ applicationId: true }),
   isImportable: false,
@@ -80,37 +80,44 @@ export const issueCredentialCommand = declareCommand("partner issue-credential",
 });
 
 /** Access tokens of the credential are refused within a second. */
-export const revokeCredential = defineCommandOutsideClinics("partner revoke-credential", applicationAggregate, {
-  summary: "Revokes a client secret and all access tokens issued for it.",
-  input: CredentialRevoked,
-  decide: applications.revokeCredential,
-});
+export const revokeCredential = defineCommandOutsideClinics(
+  "partner revoke-credential",
+  applications.applicationAggregate,
+  {
+    summary: "Revokes a client secret and all access tokens issued for it.",
+    input: CredentialRevoked,
+    decide: applications.revokeCredential,
+  },
+);
 
 const originInput = z.object({
   applicationId: uuid,
   origin: z.string().max(300).describe("scheme, host and port, such as https://hooks.example.com"),
 });
 
-export const approveWebhookOrigin = defineCommandOutsideClinics("partner approve-origin", applicationAggregate, {
-  summary: "Approves an origin for an application's production webhooks, and releases held deliveries.",
-  input: originInput,
-  decide: applications.approveWebhookOrigin,
-  example: { origin: "https://hooks.example.com" },
-});
+export const approveWebhookOrigin = defineCommandOutsideClinics(
+  "partner approve-origin",
+  applications.applicationAggregate,
+  {
+    summary: "Approves an origin for an application's production webhooks, and releases held deliveries.",
+    input: originInput,
+    decide: applications.approveWebhookOrigin,
+    example: { origin: "https://hooks.example.com" },
+  },
+);
 
 /** New endpoints at the origin are refused. */
-export const withdrawWebhookOrigin = defineCommandOutsideClinics("partner withdraw-origin", applicationAggregate, {
-  summary: "Withdraws the approval of an origin. Deliveries to the origin are held until it is approved again.",
-  input: originInput,
-  decide: applications.withdrawWebhookOrigin,
-  example: { origin: "https://hooks.example.com" },
-});
+export const withdrawWebhookOrigin = defineCommandOutsideClinics(
+  "partner withdraw-origin",
+  applications.applicationAggregate,
+  {
+    summary: "Withdraws the approval of an origin. Deliveries to the origin are held until it is approved again.",
+    input: originInput,
+    decide: applications.withdrawWebhookOrigin,
+    example: { origin: "https://hooks.example.com" },
+  },
+);
 
 function generateClientSecret(): string {
   return `cs_${randomBytes(32).toString("base64url")}`;
-}
-
-/** Hashes a client secret for storage, with SHA-256 (hex). 256 random bits need no salt and no slow hash. */
-export function hashClientSecret(secret: string): string {
-  return hash("sha256", secret);
 }

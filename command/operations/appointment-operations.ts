@@ -2,14 +2,7 @@ import { hash } from "node:crypto";
 import { z } from "zod";
 import type { Decision } from "../../shared/domain/aggregate.ts";
 import * as appointments from "../../shared/domain/appointment/appointment.ts";
-import {
-  type Appointment,
-  appointmentAggregate,
-  statusAfterEvent,
-  type Transition,
-} from "../../shared/domain/appointment/appointment.ts";
 import * as imports from "../../shared/domain/appointment/import.ts";
-import { deriveOccurredAt } from "../../shared/domain/appointment/import.ts";
 import * as requests from "../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
 import { type Clinic, refuseSandbox } from "../../shared/domain/clinic/clinic.ts";
@@ -42,7 +35,7 @@ export const overbook = z
   .describe("exceed the capacity of the resource, which the log records");
 
 /** Requests an appointment at the clinic's front desk. A repeated request with the same id changes nothing. */
-export const requestAppointment = defineCommand("appointment request", appointmentAggregate, {
+export const requestAppointment = defineCommand("appointment request", appointments.appointmentAggregate, {
   summary: "Requests an appointment at the front desk.",
   input: AppointmentRequested.omit({
     customerId: true,
@@ -71,7 +64,7 @@ export const requestAppointment = defineCommand("appointment request", appointme
  * Imports an appointment and its status from another system. The time of the event is the time at which the appointment
  * reached that status. Partners are not notified.
  */
-export const importAppointment = defineCommand("appointment import", appointmentAggregate, {
+export const importAppointment = defineCommand("appointment import", appointments.appointmentAggregate, {
   summary: "Imports an appointment from another system with its status. Partners are not notified.",
   input: AppointmentImported.omit({ requestHash: true, textHash: true }).extend({
     durationMinutes: AppointmentImported.shape.durationMinutes.default(detailDefaults.durationMinutes),
@@ -96,21 +89,21 @@ export const importAppointment = defineCommand("appointment import", appointment
     refuseSandbox(clinic);
     return imports.importAppointment({ ...input, ...hashInput(input) }, { clinic, ...references, now });
   },
-  occurredAt: deriveOccurredAt,
+  occurredAt: imports.deriveOccurredAt,
   // An import describes what is agreed already, so it is never refused for lack of a place.
   overbooks: () => true,
   example: { scheduledAt: "2024-03-01T09:00:00+01:00", status: "completed" },
 });
 
-/** Restricts a decision to appointments of the clinic; in a sandbox, to those since the last reset. */
-function requireOwn(decide: Decision<Appointment, AppointmentEvent>, { id, sandboxGeneration }: Clinic) {
-  return (state: Appointment | undefined) => {
+/** Decides about an appointment of the clinic, since the last reset of a sandbox. */
+function requireOwn(decide: Decision<appointments.Appointment, AppointmentEvent>, { id, sandboxGeneration }: Clinic) {
+  return (state: appointments.Appointment | undefined) => {
     const current = state?.sandboxGeneration === sandboxGeneration ? state : undefined;
     return decide(requireOwnedBy(id, current, "appointment"));
   };
 }
 
-const transition = (type: Transition) => (_: unknown, clinic: Clinic, now: number) =>
+const transition = (type: appointments.Transition) => (_: unknown, clinic: Clinic, now: number) =>
   requireOwn(appointments.changeStatus(type, now), clinic);
 
 export const [
@@ -120,7 +113,7 @@ export const [
   startConsultation,
   completeAppointment,
   markNoShow,
-] = defineTransitions("appointment", appointmentAggregate, { input: AppointmentConfirmed, permission }, [
+] = defineTransitions("appointment", appointments.appointmentAggregate, { input: AppointmentConfirmed, permission }, [
   ["confirm", "Confirms a requested appointment.", transition("AppointmentConfirmed")],
   ["check-in", "Records that the animal of an appointment has arrived.", transition("AppointmentCheckedIn")],
   ["wait", "Moves a checked-in appointment to the waiting room.", transition("AppointmentPutInWaiting")],
@@ -130,11 +123,17 @@ export const [
 ]);
 
 /** Changes the status of an appointment. If the appointment already has the status, nothing changes. */
-export const changeAppointmentStatus = defineClinicOperation(appointmentAggregate, {
-  decide({ to }: AppointmentReference & { to: (typeof statusAfterEvent)[Transition] }, clinic, now) {
-    const type = (Object.keys(statusAfterEvent) as Transition[]).find((key) => statusAfterEvent[key] === to);
+export const changeAppointmentStatus = defineClinicOperation(appointments.appointmentAggregate, {
+  decide(
+    { to }: AppointmentReference & { to: (typeof appointments.statusAfterEvent)[appointments.Transition] },
+    clinic,
+    now,
+  ) {
+    const type = (Object.keys(appointments.statusAfterEvent) as appointments.Transition[]).find(
+      (key) => appointments.statusAfterEvent[key] === to,
+    );
     return requireOwn(
-      (state) => (state?.status === to ? [] : appointments.changeStatus(type as Transition, now)(state)),
+      (state) => (state?.status === to ? [] : appointments.changeStatus(type as appointments.Transition, now)(state)),
       clinic,
     );
   },
@@ -145,11 +144,11 @@ async function loadReasonedCustomer(
   { appointmentId, reason }: { appointmentId: string; reason: string | null },
   { find }: References,
 ): Promise<Customer | undefined> {
-  const appointment = reason === null ? undefined : await find(appointmentAggregate, appointmentId);
+  const appointment = reason === null ? undefined : await find(appointments.appointmentAggregate, appointmentId);
   return find(customerAggregate, appointment?.customerId);
 }
 
-export const cancelAppointment = defineCommand("appointment cancel", appointmentAggregate, {
+export const cancelAppointment = defineCommand("appointment cancel", appointments.appointmentAggregate, {
   summary: "Cancels an appointment whose consultation has not started.",
   input: events.AppointmentCancelled,
   permission,
@@ -158,7 +157,7 @@ export const cancelAppointment = defineCommand("appointment cancel", appointment
   example: { reason: "Cancelled by the owner" },
 });
 
-export const rescheduleAppointment = defineCommand("appointment reschedule", appointmentAggregate, {
+export const rescheduleAppointment = defineCommand("appointment reschedule", appointments.appointmentAggregate, {
   summary: "Moves an appointment to another time. The animal must not be checked in yet.",
   input: events.AppointmentRescheduled.extend({
     durationMinutes: AppointmentRequested.shape.durationMinutes
@@ -173,7 +172,7 @@ export const rescheduleAppointment = defineCommand("appointment reschedule", app
   example: { scheduledAt: "2027-03-02T10:00:00+01:00", reason: "The veterinarian is ill" },
 });
 
-export const allocateResource = defineCommand("appointment allocate", appointmentAggregate, {
+export const allocateResource = defineCommand("appointment allocate", appointments.appointmentAggregate, {
   summary: "Allocates a resource of the branch to an appointment.",
   input: events.ResourceAllocated.omit({ reservationId: true, isConsequence: true }).extend({ overbook }),
   creates: "assignmentId",
@@ -184,7 +183,7 @@ export const allocateResource = defineCommand("appointment allocate", appointmen
     requireOwn(appointments.allocateResource({ assignmentId, allocationStart, allocationEnd }, resource), clinic),
 });
 
-export const releaseResource = defineCommand("appointment release", appointmentAggregate, {
+export const releaseResource = defineCommand("appointment release", appointments.appointmentAggregate, {
   summary: "Releases a resource that is allocated to an appointment.",
   input: events.ResourceReleased.omit({ isConsequence: true }),
   permission,

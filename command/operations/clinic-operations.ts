@@ -1,5 +1,4 @@
 import * as clinics from "../../shared/domain/clinic/clinic.ts";
-import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
 import { clinicStreams } from "../../shared/domain/events/clinic.ts";
 import { DEFAULT_GRID_MINUTES } from "../../shared/domain/scheduling/free-times.ts";
 import { timeZone } from "../../shared/domain/time/time-zone.ts";
@@ -17,10 +16,10 @@ export function registerClinic(
 ) {
   const { clinicId, environment } = registration;
   const clinicContext = { ...context, clinicId, environment };
-  return handle(log, clinicAggregate, clinicId, clinics.registerClinic(registration), clinicContext);
+  return handle(log, clinics.clinicAggregate, clinicId, clinics.registerClinic(registration), clinicContext);
 }
 
-export const registerClinicCommand = declareCommand("clinic register", clinicAggregate, {
+export const registerClinicCommand = declareCommand("clinic register", clinics.clinicAggregate, {
   summary: "Registers a clinic. The new clinic is active and has no branches.",
   input: ClinicRegistered.omit({ sandboxOf: true }).extend({
     environment: ClinicRegistered.shape.environment.default("production"),
@@ -43,7 +42,7 @@ export const registerClinicCommand = declareCommand("clinic register", clinicAgg
 /** The deciders check that the clinic is not closed. */
 const own = { permission: "operator", isAllowedWhenClosed: true } as const;
 
-export const suspendClinic = defineCommand("clinic suspend", clinicAggregate, {
+export const suspendClinic = defineCommand("clinic suspend", clinics.clinicAggregate, {
   ...own,
   summary: "Suspends a clinic. Until the clinic is reinstated, its portal users and partners have no access.",
   input: events.ClinicSuspended,
@@ -51,14 +50,14 @@ export const suspendClinic = defineCommand("clinic suspend", clinicAggregate, {
   example: { reason: "Invoice overdue" },
 });
 
-export const reinstateClinic = defineCommand("clinic reinstate", clinicAggregate, {
+export const reinstateClinic = defineCommand("clinic reinstate", clinics.clinicAggregate, {
   ...own,
   summary: "Makes a suspended clinic active again.",
   input: events.ClinicReinstated,
   decide: clinics.reinstateClinic,
 });
 
-export const closeClinic = defineCommand("clinic close", clinicAggregate, {
+export const closeClinic = defineCommand("clinic close", clinics.clinicAggregate, {
   ...own,
   summary: "Closes a clinic permanently. A closed clinic cannot be changed.",
   input: events.ClinicClosed,
@@ -66,7 +65,7 @@ export const closeClinic = defineCommand("clinic close", clinicAggregate, {
   example: { reason: "Practice given up" },
 });
 
-export const changeSubscription = defineCommand("clinic subscribe", clinicAggregate, {
+export const changeSubscription = defineCommand("clinic subscribe", clinics.clinicAggregate, {
   ...own,
   summary: "Sets a clinic's subscription.",
   input: events.SubscriptionChanged,
@@ -74,7 +73,7 @@ export const changeSubscription = defineCommand("clinic subscribe", clinicAggreg
   example: { plan: "professional", status: "active", currentPeriodEnd: "2027-01-01T00:00:00Z" },
 });
 
-export const setEntitlement = defineCommand("clinic entitle", clinicAggregate, {
+export const setEntitlement = defineCommand("clinic entitle", clinics.clinicAggregate, {
   ...own,
   summary: "Enables an entitlement of a clinic. With --enabled false, disables the entitlement.",
   input: EntitlementSet.extend({ enabled: EntitlementSet.shape.enabled.default(true) }),
@@ -82,7 +81,7 @@ export const setEntitlement = defineCommand("clinic entitle", clinicAggregate, {
   example: { key: "scheduling.advanced" },
 });
 
-export const setBookingRules = defineCommand("clinic set-booking-rules", clinicAggregate, {
+export const setBookingRules = defineCommand("clinic set-booking-rules", clinics.clinicAggregate, {
   ...own,
   permission: "manage_tenant",
   summary: "Sets how partners book free times of the clinic's resources.",
@@ -91,7 +90,7 @@ export const setBookingRules = defineCommand("clinic set-booking-rules", clinicA
   example: { confirmsBookings: true },
 });
 
-export const openBranch = defineCommand("branch open", clinicAggregate, {
+export const openBranch = defineCommand("branch open", clinics.clinicAggregate, {
   ...own,
   permission: "manage_tenant",
   summary: "Opens a branch of a clinic. The first branch is the main branch.",
@@ -101,7 +100,7 @@ export const openBranch = defineCommand("branch open", clinicAggregate, {
   example: { name: "Old Town", city: "Zug" },
 });
 
-export const setRetentionRule = defineCommand("retention set", clinicAggregate, {
+export const setRetentionRule = defineCommand("retention set", clinics.clinicAggregate, {
   ...own,
   permission: "manage_tenant",
   summary: "Sets how long a clinic keeps a category of personal data after a customer's last visit.",
@@ -110,7 +109,7 @@ export const setRetentionRule = defineCommand("retention set", clinicAggregate, 
   example: { category: "notes", months: 60 },
 });
 
-export const removeRetentionRule = defineCommand("retention remove", clinicAggregate, {
+export const removeRetentionRule = defineCommand("retention remove", clinics.clinicAggregate, {
   ...own,
   permission: "manage_tenant",
   summary: "Removes a retention rule. The clinic then keeps the category of personal data without a limit.",

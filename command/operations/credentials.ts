@@ -28,25 +28,31 @@ export function generateCredential(prefix: string, ownerId: string): { credentia
 }
 
 /**
- * Registers the owner of a new credential. Only the result contains the credential.
+ * Defines the registration of the owner of a new credential. Only the result contains the credential, as a secret.
  *
- * @param owner.clinicIds clinics to which the owner gets access; null for all clinics
- * @param decide decides with the hash of the credential's secret
- * @throws {DomainError} `clinic_not_found`
+ * @param decide decides with the hash of the credential's secret, and the time
+ * @returns the operation, which throws {@link DomainError} `clinic_not_found` for an unknown clinic of the owner
  */
-export async function registerOwner<C extends (typeof categories)[number], State>(
-  log: EventLog,
+export function defineRegistration<
+  C extends (typeof categories)[number],
+  State,
+  Registration extends { secretHash: string; clinicIds: readonly string[] | null },
+>(
+  prefix: string,
   aggregate: Aggregate<C, State>,
-  { prefix, id, clinicIds }: { prefix: string; id: string; clinicIds: readonly string[] | null },
-  decide: (secretHash: string) => Decision<State, EventOf<C>>,
-  context: CommandContext,
+  decide: (registration: Registration, now: number) => Decision<State, EventOf<C>>,
 ) {
-  for (const clinicId of clinicIds ?? []) {
-    const { state } = await loadAggregate(log, clinicAggregate, clinicId);
-    if (!state) throw new DomainError("clinic_not_found", `clinic ${clinicId} does not exist`);
-  }
-  const { credential, secretHash } = generateCredential(prefix, id);
-  return { ...(await handle(log, aggregate, id, decide(secretHash), context)), credential };
+  return async (log: EventLog, owner: Omit<Registration, "secretHash">, context: CommandContext) => {
+    const registration = owner as Registration;
+    for (const clinicId of registration.clinicIds ?? []) {
+      const { state } = await loadAggregate(log, clinicAggregate, clinicId);
+      if (!state) throw new DomainError("clinic_not_found", `clinic ${clinicId} does not exist`);
+    }
+    const id = aggregate.category.getStreamId({ type: "", data: registration });
+    const { credential, secretHash } = generateCredential(prefix, id);
+    const result = await handle(log, aggregate, id, decide({ ...registration, secretHash }, context.now), context);
+    return { ...result, credential, secrets: { credential } };
+  };
 }
 
 /** Returns undefined if the text does not have the form of a credential with the prefix. */
@@ -90,6 +96,6 @@ export function requireActive<Owner extends { secretHash: string; expiresAt: Ins
 }
 
 /** Hashes a secret for storage, with SHA-256 (hex). 256 random bits need no salt and no slow hash. */
-function hashSecret(secret: string): string {
+export function hashSecret(secret: string): string {
   return hash("sha256", secret);
 }

@@ -7,23 +7,20 @@ import { requireExisting } from "../../shared/domain/preconditions.ts";
 import { declareCommand, type StaffCommand } from "./define-command.ts";
 import type { Operation } from "./operation.ts";
 import { requestReplay } from "./replay-operations.ts";
-import {
-  disableEndpoint,
-  type EndpointReference,
-  enableEndpoint,
-  findEndpoint,
-  revokeEndpoint,
-  rotateSecret,
-  testEndpoint,
-} from "./webhook-endpoint-operations.ts";
+import * as endpoints from "./webhook-endpoint-operations.ts";
 
 const input = webhookEndpointStreams.events.WebhookEndpointEnabled;
 
-function declareChange(verb: string, summary: string, change: Operation<EndpointReference, Endpoint>): StaffCommand {
+function declareChange(
+  verb: string,
+  summary: string,
+  change: Operation<endpoints.EndpointReference, Endpoint>,
+): StaffCommand {
   return declareCommand(`endpoint ${verb}`, endpointAggregate, {
     summary,
     input,
-    run: async ({ log }, { endpointId }, context) => change(log, await findEndpoint(log, endpointId), context),
+    run: async ({ log }, { endpointId }, context) =>
+      change(log, await endpoints.findEndpoint(log, endpointId), context),
   });
 }
 
@@ -32,18 +29,18 @@ export const endpointCommands: readonly StaffCommand[] = [
   declareChange(
     "disable",
     "Stops deliveries to a webhook endpoint until the endpoint is enabled again.",
-    disableEndpoint,
+    endpoints.disableEndpoint,
   ),
-  declareChange("enable", "Enables a disabled webhook endpoint and resumes its deliveries.", enableEndpoint),
-  declareChange("revoke", "Revokes a webhook endpoint permanently.", revokeEndpoint),
+  declareChange("enable", "Enables a disabled webhook endpoint and resumes its deliveries.", endpoints.enableEndpoint),
+  declareChange("revoke", "Revokes a webhook endpoint permanently.", endpoints.revokeEndpoint),
   declareCommand("endpoint rotate-secret", endpointAggregate, {
     summary:
       "Issues a new signing secret for a webhook endpoint. The secret is shown only once. The previous secret stays valid for 24 hours. Uses WEBHOOK_SECRET_KEYS.",
     input: input.extend({ isLeaked: z.boolean().describe("stop signing with the previous secret immediately") }),
     isImportable: false,
     async run(dependencies, { endpointId, isLeaked }, context) {
-      const endpoint = await findEndpoint(dependencies.log, endpointId);
-      const { secret, statePosition } = await rotateSecret(dependencies, { ...endpoint, isLeaked }, context);
+      const endpoint = await endpoints.findEndpoint(dependencies.log, endpointId);
+      const { secret, statePosition } = await endpoints.rotateSecret(dependencies, { ...endpoint, isLeaked }, context);
       return { events: [{ type: "WebhookSecretRotated" }], position: statePosition, secrets: { secret } };
     },
   }),
@@ -60,7 +57,7 @@ export const endpointCommands: readonly StaffCommand[] = [
     async run({ log }, { endpointId, since, until }, context) {
       if (until !== undefined && until <= since)
         throw new DomainError("until_before_since", "until must be later than since");
-      const endpoint = await findEndpoint(log, endpointId);
+      const endpoint = await endpoints.findEndpoint(log, endpointId);
       // A partner's key contains no line break, so partners cannot use this key.
       const idempotencyKey = ["operator", since, until ?? ""].join("\n");
       const replay = { ...endpoint, request: { since, ...(until !== undefined && { until }) }, idempotencyKey };
@@ -74,7 +71,11 @@ export const endpointCommands: readonly StaffCommand[] = [
     input,
     isImportable: false,
     async run({ log }, { endpointId }, context) {
-      const { deliveryId, ...result } = await testEndpoint(log, await findEndpoint(log, endpointId), context);
+      const { deliveryId, ...result } = await endpoints.testEndpoint(
+        log,
+        await endpoints.findEndpoint(log, endpointId),
+        context,
+      );
       return { ...result, ids: { deliveryId } };
     },
   }),

@@ -2,9 +2,7 @@ import { appointmentAggregate } from "../../shared/domain/appointment/appointmen
 import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
 import { customerAggregate } from "../../shared/domain/clinic/customer.ts";
 import * as holds from "../../shared/domain/clinic/hold.ts";
-import { holdAggregate } from "../../shared/domain/clinic/hold.ts";
 import * as tickets from "../../shared/domain/clinic/queue-ticket.ts";
-import { queueTicketAggregate } from "../../shared/domain/clinic/queue-ticket.ts";
 import { resourceAggregate } from "../../shared/domain/clinic/resource.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import { holdStreams, queueTicketStreams } from "../../shared/domain/events/appointment.ts";
@@ -15,7 +13,7 @@ const { QueueTicketIssued, QueueTicketCalled } = queueTicketStreams.events;
 const permission = "manage_schedule";
 
 /** Places a hold. A resource that the hold names must be active and belong to the branch of the hold. */
-export const placeHold = defineCommand("hold place", holdAggregate, {
+export const placeHold = defineCommand("hold place", holds.holdAggregate, {
   summary: "Reserves a time span before an appointment exists.",
   input: holdStreams.events.HoldPlaced.omit({ reservationId: true }).extend({ overbook }),
   creates: "holdId",
@@ -31,7 +29,7 @@ export const placeHold = defineCommand("hold place", holdAggregate, {
   example: { expiresAt: "2027-02-28T18:00:00+01:00" },
 });
 
-export const releaseHold = defineCommand("hold release", holdAggregate, {
+export const releaseHold = defineCommand("hold release", holds.holdAggregate, {
   summary: "Releases a hold.",
   input: holdStreams.events.HoldReleased,
   permission,
@@ -42,7 +40,7 @@ export const releaseHold = defineCommand("hold release", holdAggregate, {
  * Issues a ticket. An appointment and an animal that the ticket names must belong to the ticket's clinic. The ticket's
  * customer is the animal's owner, or else the appointment's customer, who must not be erased.
  */
-export const issueTicket = defineCommand("ticket issue", queueTicketAggregate, {
+export const issueTicket = defineCommand("ticket issue", tickets.queueTicketAggregate, {
   summary: "Issues a ticket for the front-desk queue.",
   input: QueueTicketIssued.omit({ customerId: true }).extend({
     arrivalType: QueueTicketIssued.shape.arrivalType.default("appointment"),
@@ -63,7 +61,7 @@ export const issueTicket = defineCommand("ticket issue", queueTicketAggregate, {
 
 export const [callTicket, completeTicket, cancelTicket, markTicketNoShow] = defineTransitions(
   "ticket",
-  queueTicketAggregate,
+  tickets.queueTicketAggregate,
   { input: QueueTicketCalled, permission },
   [
     ["call", "Calls a waiting ticket.", tickets.callTicket],

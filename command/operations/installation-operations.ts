@@ -6,7 +6,6 @@ import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { type AnimalAccess, installationStreams } from "../../shared/domain/events/partner.ts";
 import { applicationAggregate } from "../../shared/domain/partner/application.ts";
 import * as installations from "../../shared/domain/partner/installation.ts";
-import { DEFAULT_RATE_LIMIT_PER_MINUTE, installationAggregate } from "../../shared/domain/partner/installation.ts";
 import { defineCommand } from "./define-command.ts";
 import { defineClinicOperation } from "./operation.ts";
 
@@ -25,7 +24,7 @@ const common = {
   streamId: ({ applicationId, clinicId }: InstallationReference) => deriveInstallationId(applicationId, clinicId),
 } as const;
 
-export const requestInstallation = defineCommand("installation request", installationAggregate, {
+export const requestInstallation = defineCommand("installation request", installations.installationAggregate, {
   ...common,
   summary: "Requests access to a clinic for an application.",
   input: InstallationRequested.omit({ installationId: true }).extend({
@@ -39,7 +38,7 @@ export const requestInstallation = defineCommand("installation request", install
   example: { scopes: ["clinic:read", "appointments:read"] },
 });
 
-export const approveInstallation = defineCommand("installation approve", installationAggregate, {
+export const approveInstallation = defineCommand("installation approve", installations.installationAggregate, {
   ...common,
   summary: "Records that a clinic administrator approves the requested access or a part of it.",
   input: InstallationApproved.omit({ installationId: true, approvedBy: true }).extend({
@@ -47,7 +46,7 @@ export const approveInstallation = defineCommand("installation approve", install
       .nullable()
       .describe("id of the membership of the approving administrator; optional only in the sandbox"),
     scopes: grant.scopes.exactOptional().describe("approved scopes; default: all"),
-    rateLimitPerMinute: grant.rateLimitPerMinute.default(DEFAULT_RATE_LIMIT_PER_MINUTE),
+    rateLimitPerMinute: grant.rateLimitPerMinute.default(installations.DEFAULT_RATE_LIMIT_PER_MINUTE),
   }),
   refers: async ({ membershipId }, { find }) =>
     membershipId === null ? null : find(membershipAggregate, membershipId),
@@ -55,7 +54,7 @@ export const approveInstallation = defineCommand("installation approve", install
   example: { membershipId: "5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002", animalAccess: "linked" },
 });
 
-export const narrowInstallation = defineCommand("installation narrow", installationAggregate, {
+export const narrowInstallation = defineCommand("installation narrow", installations.installationAggregate, {
   ...common,
   summary: "Removes scopes, branches or animals from an installation.",
   input: z.object({
@@ -73,7 +72,7 @@ export const narrowInstallation = defineCommand("installation narrow", installat
   example: { scopes: ["clinic:read"] },
 });
 
-export const changeSandboxAccess = defineClinicOperation(installationAggregate, {
+export const changeSandboxAccess = defineClinicOperation(installations.installationAggregate, {
   streamId: common.streamId,
   decide: (
     { branchIds, animalAccess }: InstallationReference & { branchIds: string[] | null; animalAccess: AnimalAccess },
@@ -81,7 +80,7 @@ export const changeSandboxAccess = defineClinicOperation(installationAggregate, 
   ) => installations.changeSandboxAccess({ branchIds, animalAccess }, clinic),
 });
 
-export const agreeRateLimit = defineCommand("installation agree-rate", installationAggregate, {
+export const agreeRateLimit = defineCommand("installation agree-rate", installations.installationAggregate, {
   ...common,
   permission: "operator",
   summary: "Sets the rate limit of an installation.",
@@ -90,7 +89,7 @@ export const agreeRateLimit = defineCommand("installation agree-rate", installat
   example: { rateLimitPerMinute: 600 },
 });
 
-export const revokeInstallation = defineCommand("installation revoke", installationAggregate, {
+export const revokeInstallation = defineCommand("installation revoke", installations.installationAggregate, {
   ...common,
   summary: "Revokes an application's access to a clinic immediately. The application may request access again.",
   input: z.object({ applicationId, reason: InstallationRevoked.shape.reason }),

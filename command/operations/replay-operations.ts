@@ -3,7 +3,6 @@ import { deriveDeliveryReplayId, deriveWebhookReplayId } from "../../shared/doma
 import { type ReplayableStatus, replayableStatus } from "../../shared/domain/events/partner.ts";
 import { endpointAggregate, requireOwnEndpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
 import * as replays from "../../shared/domain/partner/webhook-replay.ts";
-import { createNotReplayableError, type Replay, replayAggregate } from "../../shared/domain/partner/webhook-replay.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
 import type { WebhookReplayRequest } from "../../shared/partner-api/request-bodies.ts";
@@ -45,9 +44,9 @@ export async function replayDelivery(
   const { endpointId, owner, deliveryId } = input;
   const { state } = await loadAggregate(log, endpointAggregate, endpointId);
   if (requireOwnEndpoint(state, owner).status !== "active" || deliveryId === undefined)
-    throw createNotReplayableError();
+    throw replays.createNotReplayableError();
   const delivery = await findReplayableDelivery(input, deliveryId);
-  if (!delivery) throw createNotReplayableError();
+  if (!delivery) throw replays.createNotReplayableError();
   const selection = {
     deliveryIds: [deliveryId],
     since: null,
@@ -60,13 +59,13 @@ export async function replayDelivery(
     const decide = replays.replayDelivery({ ...request, replayId });
     const ownerContext = toOwnerContext(context, owner);
     try {
-      const { events } = await handle(log, replayAggregate, replayId, decide, ownerContext, "throw");
+      const { events } = await handle(log, replays.replayAggregate, replayId, decide, ownerContext, "throw");
       if (events.length > 0) return;
     } catch (error) {
-      throw error instanceof WrongExpectedRevisionError ? createNotReplayableError() : error;
+      throw error instanceof WrongExpectedRevisionError ? replays.createNotReplayableError() : error;
     }
   }
-  throw createNotReplayableError();
+  throw replays.createNotReplayableError();
 }
 
 /**
@@ -80,7 +79,7 @@ export async function requestReplay(
   log: EventLog,
   input: EndpointReference & { request: WebhookReplayRequest; idempotencyKey: string },
   context: CommandContext,
-): Promise<CommandResult<Replay>> {
+): Promise<CommandResult<replays.Replay>> {
   const { endpointId, owner, idempotencyKey } = input;
   const { since = null, until, statuses } = input.request;
   const deliveryIds = input.request.deliveryIds ? [...new Set(input.request.deliveryIds)] : null;
@@ -98,7 +97,7 @@ export async function requestReplay(
     requestHash: hashRequest({ ...input.request, deliveryIds }),
   };
   const ownerContext = toOwnerContext(context, owner);
-  return handle(log, replayAggregate, replayId, replays.requestReplay(request, endpoint), ownerContext);
+  return handle(log, replays.replayAggregate, replayId, replays.requestReplay(request, endpoint), ownerContext);
 }
 
 function hashRequest(request: { [Name in keyof WebhookReplayRequest]: WebhookReplayRequest[Name] | null }): string {

@@ -1,9 +1,4 @@
 import * as consents from "../../shared/domain/clinic/animal-consent.ts";
-import {
-  type AnimalConsent,
-  animalConsentAggregate,
-  findAnimalLink,
-} from "../../shared/domain/clinic/animal-consent.ts";
 import { type Clinic, clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import { type DataOf, toStreamName } from "../../shared/domain/events/category.ts";
@@ -123,9 +118,9 @@ async function withdrawLinks(log: EventLog, sandbox: Sandbox, context: CommandCo
   const clinicContext = { ...context, clinicId, environment: "sandbox" as const };
   for (const { animalId, linkId } of listSandboxLinks(sandbox)) {
     const withdrawal = { applicationId, clinicId, linkId, requestedBy: "clinic" as const };
-    const decide = (consent: AnimalConsent | undefined) =>
-      findAnimalLink(consent, withdrawal) ? consents.withdrawLink(withdrawal)(consent) : [];
-    await handle(log, animalConsentAggregate, animalId, decide, clinicContext);
+    const decide = (consent: consents.AnimalConsent | undefined) =>
+      consents.findAnimalLink(consent, withdrawal) ? consents.withdrawLink(withdrawal)(consent) : [];
+    await handle(log, consents.animalConsentAggregate, animalId, decide, clinicContext);
   }
 }
 

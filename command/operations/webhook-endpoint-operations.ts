@@ -7,13 +7,6 @@ import type { EncryptedHeader, SubscribedEventType, WebhookEndpointEvent } from 
 import type { EndpointChanges } from "../../shared/domain/partner/change-endpoint.ts";
 import * as endpointChanges from "../../shared/domain/partner/change-endpoint.ts";
 import * as endpoints from "../../shared/domain/partner/webhook-endpoint.ts";
-import {
-  type Endpoint,
-  type EndpointOwner,
-  endpointAggregate,
-  requireExistingEndpoint,
-  requireOwnEndpoint,
-} from "../../shared/domain/partner/webhook-endpoint.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { EMPTY_STREAM, type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
 import { deriveWebhookDeliveryId } from "../../shared/webhooks/delivery-id.ts";
@@ -23,7 +16,7 @@ import type { Operation } from "./operation.ts";
 
 /** An endpoint and its new signing secret, which is shown only once and stored encrypted. */
 interface EndpointWithSecret {
-  endpoint: Endpoint;
+  endpoint: endpoints.Endpoint;
   secret: string;
   /** Log position of the endpoint's last event. Read models that have reached this position reflect the endpoint. */
   statePosition: bigint | undefined;
@@ -34,7 +27,7 @@ interface EndpointWithSecret {
  */
 export interface EndpointReference {
   endpointId: string;
-  owner: EndpointOwner;
+  owner: endpoints.EndpointOwner;
 }
 
 /** Time for which the previous secret remains in use after a rotation. */
@@ -47,7 +40,7 @@ const SECRET_OVERLAP_MS = 24 * 60 * 60 * 1000;
  */
 export async function registerEndpoint(
   { log, secretBox }: { log: EventLog; secretBox: SecretBox },
-  input: { owner: EndpointOwner; url: string; events: SubscribedEventType[]; endpointId?: string },
+  input: { owner: endpoints.EndpointOwner; url: string; events: SubscribedEventType[]; endpointId?: string },
   context: CommandContext,
 ): Promise<EndpointWithSecret> {
   const { owner, url, events, endpointId = randomUUID() } = input;
@@ -57,8 +50,8 @@ export async function registerEndpoint(
   const decide = endpoints.registerEndpoint(registration);
   const ownerContext = toOwnerContext(context, owner);
   await reserveEndpointPlace(log, { owner, endpointId }, ownerContext);
-  const { state, statePosition } = await handle(log, endpointAggregate, endpointId, decide, ownerContext);
-  return { endpoint: requireOwnEndpoint(state, owner), secret, statePosition };
+  const { state, statePosition } = await handle(log, endpoints.endpointAggregate, endpointId, decide, ownerContext);
+  return { endpoint: endpoints.requireOwnEndpoint(state, owner), secret, statePosition };
 }
 
 /**
@@ -77,14 +70,16 @@ export async function rotateSecret(
   const decide = endpoints.rotateSecret({ ...storedSecret, previousExpiresAt });
   try {
     const { state, statePosition } = await handleOwnEndpoint(log, input, decide, context, "throw");
-    return { endpoint: requireOwnEndpoint(state, input.owner), secret, statePosition };
+    return { endpoint: endpoints.requireOwnEndpoint(state, input.owner), secret, statePosition };
   } catch (error) {
     if (!(error instanceof WrongExpectedRevisionError)) throw error;
     throw new DomainError("concurrent_rotation", "the endpoint was changed concurrently");
   }
 }
 
-function defineOperation(decide: Decision<Endpoint, WebhookEndpointEvent>): Operation<EndpointReference, Endpoint> {
+function defineOperation(
+  decide: Decision<endpoints.Endpoint, WebhookEndpointEvent>,
+): Operation<EndpointReference, endpoints.Endpoint> {
   return (log, input, context) => handleOwnEndpoint(log, input, decide, context);
 }
 
@@ -113,13 +108,17 @@ export async function testEndpoint(
   { endpointId, owner }: EndpointReference,
   context: CommandContext,
 ): Promise<{ events: WebhookEndpointEvent[]; position: bigint; deliveryId: string }> {
-  const { state } = await loadAggregate(log, endpointAggregate, endpointId);
+  const { state } = await loadAggregate(log, endpoints.endpointAggregate, endpointId);
   const testId = randomUUID();
-  const events = endpoints.testEndpoint(testId)(requireOwnEndpoint(state, owner));
+  const events = endpoints.testEndpoint(testId)(endpoints.requireOwnEndpoint(state, owner));
   const ownerContext = toOwnerContext(context, owner);
   // The id of the event is that of the test, so the id of the delivery is known before the event is delivered.
   const newEvents = events.map((event) => ({ ...toNewEvent(event, ownerContext), id: testId }));
-  const position = await log.append(toStreamName(endpointAggregate.category, testId), EMPTY_STREAM, newEvents);
+  const position = await log.append(
+    toStreamName(endpoints.endpointAggregate.category, testId),
+    EMPTY_STREAM,
+    newEvents,
+  );
   return { events, position, deliveryId: deriveWebhookDeliveryId(testId, endpointId) };
 }
 
@@ -129,8 +128,8 @@ export async function testEndpoint(
  * @throws {DomainError} `webhook_endpoint_not_found`
  */
 export async function findEndpoint(log: EventLog, endpointId: string): Promise<EndpointReference> {
-  const { state } = await loadAggregate(log, endpointAggregate, endpointId);
-  const { applicationId, clinicId, environment } = requireExistingEndpoint(state);
+  const { state } = await loadAggregate(log, endpoints.endpointAggregate, endpointId);
+  const { applicationId, clinicId, environment } = endpoints.requireExistingEndpoint(state);
   return { endpointId, owner: { applicationId, clinicId, environment } };
 }
 
@@ -149,7 +148,7 @@ export async function changeEndpoint(
   { log, secretBox }: { log: EventLog; secretBox: SecretBox },
   { changes, permittedBranchIds, ...reference }: EndpointChangeRequest,
   context: CommandContext,
-): Promise<CommandResult<Endpoint>> {
+): Promise<CommandResult<endpoints.Endpoint>> {
   const { headers } = changes;
   const encryptedHeaders = headers && (await encryptHeaders({ log, secretBox }, headers, reference));
   const decide = endpointChanges.changeEndpoint({ ...changes, headers: encryptedHeaders }, permittedBranchIds);
@@ -165,8 +164,8 @@ async function encryptHeaders(
   headers: Readonly<Record<string, string | null>>,
   { endpointId, owner }: EndpointReference,
 ): Promise<Record<string, string | null>> {
-  const { state } = await loadAggregate(log, endpointAggregate, endpointId);
-  const { headers: storedHeaders } = requireOwnEndpoint(state, owner);
+  const { state } = await loadAggregate(log, endpoints.endpointAggregate, endpointId);
+  const { headers: storedHeaders } = endpoints.requireOwnEndpoint(state, owner);
   const entries = Object.entries(headers).map(async ([name, value]) => {
     if (value === null) return [name, null];
     const storedHeader = storedHeaders.find((header) => header.name === name);
@@ -185,16 +184,19 @@ async function hasValue(secretBox: SecretBox, { encryptedValue }: EncryptedHeade
 function handleOwnEndpoint(
   log: EventLog,
   { endpointId, owner }: EndpointReference,
-  decide: Decision<Endpoint, WebhookEndpointEvent>,
+  decide: Decision<endpoints.Endpoint, WebhookEndpointEvent>,
   context: CommandContext,
   onConflict: "retry" | "throw" = "retry",
-): Promise<CommandResult<Endpoint>> {
-  const decideForOwner = (state: Endpoint | undefined) => decide(requireOwnEndpoint(state, owner));
+): Promise<CommandResult<endpoints.Endpoint>> {
+  const decideForOwner = (state: endpoints.Endpoint | undefined) => decide(endpoints.requireOwnEndpoint(state, owner));
   const ownerContext = toOwnerContext(context, owner);
-  return handle(log, endpointAggregate, endpointId, decideForOwner, ownerContext, onConflict);
+  return handle(log, endpoints.endpointAggregate, endpointId, decideForOwner, ownerContext, onConflict);
 }
 
-export function toOwnerContext(context: CommandContext, { clinicId, environment }: EndpointOwner): CommandContext {
+export function toOwnerContext(
+  context: CommandContext,
+  { clinicId, environment }: endpoints.EndpointOwner,
+): CommandContext {
   return { ...context, clinicId, environment };
 }
 

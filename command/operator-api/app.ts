@@ -1,13 +1,11 @@
 import type Koa from "koa";
 import type { KeyedHash } from "../../shared/auth/keyed-hash.ts";
-import { createApp, type RequestState } from "../../shared/http/app.ts";
-import type { Readiness } from "../../shared/http/health.ts";
+import { type AppOptions, createApp, type RequestState } from "../../shared/http/app.ts";
 import { parseJsonBody } from "../../shared/http/request-body.ts";
 import { limitResponseTime } from "../../shared/http/response-timeout.ts";
 import { createRouter } from "../../shared/http/router.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import { limitAddressConcurrency } from "../../shared/rate-limit/middleware.ts";
-import type { Logger } from "../../shared/runtime/logger.ts";
 import { clinicCommands } from "../operations/commands.ts";
 import type { CommandDependencies } from "../operations/define-command.ts";
 import { exposeLogPosition, type WaitForReadModels } from "../partner-api/expose-log-position.ts";
@@ -15,8 +13,7 @@ import { type OperatorState, requireOperator } from "./authorize.ts";
 import { COMMANDS_PATH, createOperatorDocument, toPathName } from "./document.ts";
 import { runCommand } from "./run-command.ts";
 
-export interface OperatorAppOptions {
-  logger: Logger;
+export interface OperatorAppOptions extends Omit<AppOptions, "retiredPaths"> {
   dependencies: CommandDependencies;
   /**
    * Hashes requests, to distinguish a retry from another request. The hash has a key, because names in a plain hash
@@ -25,10 +22,7 @@ export interface OperatorAppOptions {
   requestHash: KeyedHash;
   limiter: RateLimiter;
   waitForReadModels: WaitForReadModels;
-  checkReadiness: Readiness;
   brand: string;
-  isProxyTrusted: boolean;
-  clock?: () => number;
 }
 
 const RESPONSE_TIMEOUT_MS = 25_000;

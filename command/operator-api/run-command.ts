@@ -1,6 +1,5 @@
 import type Koa from "koa";
 import { z } from "zod";
-import type { KeyedHash } from "../../shared/auth/keyed-hash.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
@@ -8,20 +7,11 @@ import { deriveOperatorRequestId } from "../../shared/domain/events/ids.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
-import type { CommandDependencies, CommandOutcome, StaffCommand } from "../operations/define-command.ts";
+import type { CommandOutcome, StaffCommand } from "../operations/define-command.ts";
 import { listProblems } from "../operations/list-problems.ts";
 import { parseIdempotentRequest } from "../partner-api/errors.ts";
+import type { OperatorAppOptions } from "./app.ts";
 import { findActingMember, type OperatorState, requireOwnRights, requireScope } from "./authorize.ts";
-
-interface RunOptions {
-  dependencies: CommandDependencies;
-  /**
-   * Hashes requests, to distinguish a retry from another request. The hash has a key, because names in a plain hash
-   * could be guessed.
-   */
-  requestHash: KeyedHash;
-  brand: string;
-}
 
 /** Returns the schema of a command's body. The id of the object that the command creates can be omitted. */
 export function createBodySchema({ input, creates }: StaffCommand): StaffCommand["input"] {
@@ -46,7 +36,7 @@ class RepeatedRequestError extends Error {
  */
 export function runCommand(
   command: StaffCommand,
-  { dependencies, requestHash, brand }: RunOptions,
+  { dependencies, requestHash, brand }: OperatorAppOptions,
 ): Koa.Middleware<OperatorState> {
   const { name, creates, category } = command;
   const schema = createBodySchema(command);

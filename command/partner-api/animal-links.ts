@@ -7,13 +7,12 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import { animalLinkRequest, linkWithdrawal } from "../../shared/partner-api/request-bodies.ts";
 import { loadAggregate } from "../handling/handle.ts";
 import { endLink, redeemLinkCode } from "../operations/animal-link-operations.ts";
-import type { LinkCodes } from "../operations/link-codes.ts";
 import { resolveSandbox } from "../operations/sandbox-operations.ts";
 import { parseBody } from "./errors.ts";
-import { readPathId, toCommandContext, type WriteState } from "./request-context.ts";
+import { type PartnerService, readPathId, toCommandContext, type WriteState } from "./request-context.ts";
 
 /** POST /animal-links: returns 201 with the link, also for a repeated request. */
-export function linkAnimal({ log, linkCodes }: { log: EventLog; linkCodes: LinkCodes }): Koa.Middleware<WriteState> {
+export function linkAnimal({ log, linkCodes }: PartnerService): Koa.Middleware<WriteState> {
   return async (ctx) => {
     const { code } = parseBody(ctx, animalLinkRequest);
     const { applicationId, clinicId } = ctx.state;
@@ -35,11 +34,11 @@ export function linkAnimal({ log, linkCodes }: { log: EventLog; linkCodes: LinkC
 }
 
 /** DELETE /animal-links/{linkId}: returns 200. A repeated request returns 404. */
-export const endAnimalLink = ({ log }: { log: EventLog }): Koa.Middleware<WriteState> =>
+export const endAnimalLink = ({ log }: PartnerService): Koa.Middleware<WriteState> =>
   endLinkFor(log, () => "application");
 
 /** POST /animal-links/{linkId}/withdraw: ends a link of the sandbox as {@link endAnimalLink} does. */
-export const withdrawSandboxLink = ({ log }: { log: EventLog }): Koa.Middleware<WriteState> =>
+export const withdrawSandboxLink = ({ log }: PartnerService): Koa.Middleware<WriteState> =>
   endLinkFor(log, (ctx) => parseBody(ctx, linkWithdrawal).requestedBy);
 
 function endLinkFor(

@@ -18,7 +18,7 @@ import { isPostgresUnavailable } from "../../shared/runtime/failures.ts";
 import type { LoadAggregate } from "../handling/aggregate-cache.ts";
 import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
 import { createReservingLog } from "../scheduling/reserving-log.ts";
-import type { SlotSearch } from "./slot-search.ts";
+import type { BookingTime, SlotSearch } from "./read-models.ts";
 
 /** Booking of a free time. Either `resourceId` or `resourceType` is given. */
 export interface Booking {
@@ -92,12 +92,15 @@ const MAX_CANDIDATES = 20;
  * that they do not compete for one.
  */
 async function findCandidates(dependencies: BookingDependencies, booking: Booking, now: number): Promise<Candidate[]> {
-  const { resourceId, resourceType = "", scheduledAt, durationMinutes } = booking;
-  const { gridMinutes } = dependencies.clinic.bookingRules;
-  const span = { fromMs: Date.parse(scheduledAt), toMs: Date.parse(getEnd(booking)) };
+  const { branchId, resourceId, resourceType = "", scheduledAt, durationMinutes } = booking;
+  const { clinic } = dependencies;
+  const { gridMinutes } = clinic.bookingRules;
+  const endsAt = getEnd(booking);
+  const span = { fromMs: Date.parse(scheduledAt), toMs: Date.parse(endsAt) };
+  const search = { clinicId: clinic.id, branchId, startsAt: scheduledAt, endsAt, now: toInstant(now) };
   const resources = await (resourceId === undefined
-    ? findOfType(dependencies, booking, resourceType, span, now)
-    : findNamed(dependencies, booking, resourceId, now));
+    ? findOfType(dependencies, booking, { ...search, resourceType }, span)
+    : findNamed(dependencies, resourceId, search));
   const offered = resources.filter((resource) =>
     isOffered(resource, span.fromMs, { durationMinutes, gridMinutes, nowMs: now }),
   );
@@ -108,15 +111,12 @@ async function findCandidates(dependencies: BookingDependencies, booking: Bookin
 }
 
 async function findOfType(
-  { slotSearch, clinic }: BookingDependencies,
-  { appointmentId, branchId, scheduledAt, ...booking }: Booking,
-  resourceType: string,
+  { slotSearch }: BookingDependencies,
+  { appointmentId }: Booking,
+  search: BookingTime & { resourceType: string },
   span: TimeSpan,
-  now: number,
 ): Promise<Candidate[]> {
-  const search = { clinicId: clinic.id, branchId, resourceType, startsAt: scheduledAt };
-  const endsAt = getEnd({ scheduledAt, ...booking });
-  const resources = await slotSearch.findResources({ ...search, endsAt, now: toInstant(now) });
+  const resources = await slotSearch.findResources(search);
   if (resources.length === 0) refuse("resourceType", "is not the type of a bookable resource of the branch");
   const first = Number.parseInt(appointmentId.slice(0, 8), 16) % resources.length;
   const rotated = [...resources.slice(first), ...resources.slice(0, first)];
@@ -128,21 +128,18 @@ async function findOfType(
 
 /** Finds the named resource. Without Postgres, holds of the whole branch are unknown, and do not count. */
 async function findNamed(
-  { load, slotSearch, clinic, sandbox }: BookingDependencies,
-  { branchId, scheduledAt, ...booking }: Booking,
+  { load, slotSearch, sandbox }: BookingDependencies,
   resourceId: string,
-  now: number,
+  search: BookingTime,
 ): Promise<Candidate[]> {
-  const search = { clinicId: clinic.id, branchId, startsAt: scheduledAt };
-  const endsAt = getEnd({ scheduledAt, ...booking });
   const [resource, closures] = await Promise.all([
     sandbox ? findFixtureResource(sandbox, resourceId) : load(resourceAggregate, resourceId).then(({ state }) => state),
-    slotSearch.findClosures({ ...search, endsAt, now: toInstant(now) }).catch((error: unknown) => {
+    slotSearch.findClosures(search).catch((error: unknown) => {
       if (isPostgresUnavailable(error) || (error instanceof ApiError && error.status === 503)) return [];
       throw error;
     }),
   ]);
-  if (resource?.clinicId !== clinic.id || resource.branchId !== branchId || !resource.active)
+  if (resource?.clinicId !== search.clinicId || resource.branchId !== search.branchId || !resource.active)
     refuse("resourceId", "is not a bookable resource of the branch");
   return [{ id: resourceId, timezone: resource.addition.timezone, rules: Object.values(resource.rules), closures }];
 }

@@ -12,39 +12,37 @@ import type { ConsentCoverage } from "../../shared/domain/events/consent.ts";
 import { derivePartnerAppointmentId } from "../../shared/domain/events/ids.ts";
 import { findFixtureAnimal } from "../../shared/domain/partner/sandbox.ts";
 import { isErased } from "../../shared/domain/personal-data/erasure.ts";
-import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { toPartnerAppointment } from "../../shared/partner-api/records.ts";
 import { appointmentRequest } from "../../shared/partner-api/request-bodies.ts";
-import type { Decide } from "../handling/aggregate-cache.ts";
 import { type CommandResult, handle } from "../handling/handle.ts";
 import { resolveSandbox } from "../operations/sandbox-operations.ts";
 import { bookAppointment } from "./book-appointment.ts";
 import { parseIdempotentRequest } from "./errors.ts";
-import { createBodyDecider, type DecisionContext, toCommandContext, type WriteState } from "./request-context.ts";
-import type { SlotSearch } from "./slot-search.ts";
+import {
+  createBodyDecider,
+  type DecisionContext,
+  type PartnerService,
+  toCommandContext,
+  type WriteState,
+} from "./request-context.ts";
 
 /**
  * POST /appointments: returns 201. A repeated request with the same idempotency key gets the same response. The
  * appointment's id is derived from the key, so that the event log accepts only one of several concurrent requests.
  */
-export function createAppointment(dependencies: {
-  log: EventLog;
-  decide: Decide;
-  slotSearch: SlotSearch;
-}): Koa.Middleware<WriteState> {
-  const { decide, ...otherDependencies } = dependencies;
+export function createAppointment(service: PartnerService): Koa.Middleware<WriteState> {
+  const { log, slotSearch } = service;
   const recentRequests: RecentRequests = new LRUCache({
     maxSize: MAX_CACHE_BYTES,
     sizeCalculation: () => REQUEST_BYTES,
   });
-  const decideWithBody = createBodyDecider(decide);
+  const decideWithBody = createBodyDecider(service.decide);
   return async (ctx) => {
     const { initialState, initialRevision, events, statePosition } = await decideWithBody(
       ctx,
       () => readCreateRequest(ctx),
-      (request, context) =>
-        requestIdempotently({ ...otherDependencies, recentRequests, ...context }, request, ctx.state),
+      (request, context) => requestIdempotently({ log, slotSearch, recentRequests, ...context }, request, ctx.state),
     );
     if (!initialState) throw new Error("the appointment has no first event");
     ctx.state.logPosition = statePosition;
@@ -71,11 +69,7 @@ const REQUEST_BYTES = 2_000;
  * without notes is repeated from memory, because the event that creates an appointment never changes.
  */
 async function requestIdempotently(
-  dependencies: DecisionContext & {
-    log: EventLog;
-    slotSearch: SlotSearch;
-    recentRequests: RecentRequests;
-  },
+  dependencies: DecisionContext & Pick<PartnerService, "log" | "slotSearch"> & { recentRequests: RecentRequests },
   request: CreateRequest,
   state: WriteState,
 ): Promise<RequestResult> {

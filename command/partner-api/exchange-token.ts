@@ -7,13 +7,12 @@ import { type Application, applicationAggregate, type Credential } from "../../s
 import type { RequestState } from "../../shared/http/app.ts";
 import { toCallerAddress } from "../../shared/http/request.ts";
 import { MAX_EXCHANGES_PER_MINUTE } from "../../shared/partner-api/rate-limits.ts";
-import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import { enforceRateLimit } from "../../shared/rate-limit/middleware.ts";
-import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
-import { hashClientSecret } from "../operations/application-operations.ts";
+import type { LoadAggregate } from "../handling/aggregate-cache.ts";
+import { hashSecret } from "../operations/credentials.ts";
 import type { LogPositionState } from "./expose-log-position.ts";
+import type { PartnerService } from "./request-context.ts";
 import { createTokenError, readTokenRequest, type TokenRequest } from "./token-request.ts";
-import type { TokenSigner } from "./token-signer.ts";
 
 /**
  * Dummy credential for applications that are unknown or have no credential, so that the response time does not reveal
@@ -23,7 +22,7 @@ const DUMMY_CREDENTIAL: Credential = { id: "", secretHash: "0".repeat(64) };
 
 /** POST /oauth/token: exchanges client credentials for an access token that is valid for 900 s. */
 export function exchangeToken(
-  { decide, tokenSigner, limiter }: { decide: Decide; tokenSigner: TokenSigner; limiter: RateLimiter },
+  { decide, tokenSigner, limiter }: PartnerService,
   environment: Environment,
 ): Koa.Middleware<RequestState & LogPositionState> {
   return async (ctx) => {
@@ -57,7 +56,7 @@ async function authenticate(
   const { clientId } = request;
   const loadedApplication = clientId ? await load(applicationAggregate, clientId) : undefined;
   const application = loadedApplication?.state;
-  const secretHash = Buffer.from(hashClientSecret(request.clientSecret), "hex");
+  const secretHash = Buffer.from(hashSecret(request.clientSecret), "hex");
   const candidates = application?.credentials.length ? application.credentials : [DUMMY_CREDENTIAL];
   let credential: Credential | undefined;
   for (const candidate of candidates) {

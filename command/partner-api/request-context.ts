@@ -1,17 +1,40 @@
 import type Koa from "koa";
+import type { SecretBox } from "../../shared/auth/secret-box.ts";
 import { type Clinic, clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
 import { uuid } from "../../shared/domain/events/fields.ts";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { type Installation, installationAggregate } from "../../shared/domain/partner/installation.ts";
 import { refuseUnknownEndpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { requireExisting } from "../../shared/domain/preconditions.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { parseJsonBody } from "../../shared/http/request-body.ts";
 import { type ClinicState, hasClinic, type PartnerState, toEndpointOwner } from "../../shared/partner-api/access.ts";
+import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
+import type { WebhookKeySet } from "../../shared/webhooks/asymmetric-signature.ts";
 import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
 import type { CommandContext } from "../handling/handle.ts";
+import type { LinkCodes } from "../operations/link-codes.ts";
 import type { EndpointReference } from "../operations/webhook-endpoint-operations.ts";
 import type { LogPositionState } from "./expose-log-position.ts";
+import type { ReadModels } from "./read-models.ts";
+import type { TokenSigner } from "./token-signer.ts";
+
+/** What the operations of the partner API need. */
+export interface PartnerService extends ReadModels {
+  log: EventLog;
+  /** Runs decisions on the aggregates that grant access; see {@link Decide}. */
+  decide: Decide;
+  limiter: RateLimiter;
+  secretBox: SecretBox;
+  linkCodes: LinkCodes;
+  tokenSigner: TokenSigner;
+  webhookKeys: WebhookKeySet;
+  /** If true, webhook endpoints may have loopback addresses. */
+  allowsLoopback: boolean;
+  /** DNS servers that look up the hosts of webhook endpoints, as `address:port`. If absent, those of the machine. */
+  dnsServers?: readonly string[] | undefined;
+}
 
 export interface WriteState extends ClinicState, LogPositionState {}
 

@@ -12,6 +12,7 @@ import {
 } from "../../shared/http/request-body.ts";
 import { tokenRequest } from "../../shared/partner-api/request-bodies.ts";
 import { partnerWrites } from "../../shared/partner-api/writes.ts";
+import { decodeUtf8 } from "../../shared/runtime/decode-utf8.ts";
 
 const { refusals: jsonStatuses, formRefusals: formStatuses } = partnerWrites.exchangeToken;
 
@@ -167,12 +168,4 @@ function parseBasicCredentials(authHeader: string): ClientCredentials | undefine
   if (encodedId === undefined || secretParts.length === 0) return undefined;
   const [clientId, clientSecret] = [decodeFormText(encodedId), decodeFormText(secretParts.join(":"))];
   return clientId === undefined || clientSecret === undefined ? undefined : { clientId, clientSecret };
-}
-
-function decodeUtf8(bytes: Buffer): string | undefined {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch {
-    return undefined;
-  }
 }

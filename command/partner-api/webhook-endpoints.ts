@@ -1,85 +1,65 @@
 import type Koa from "koa";
 import type { z } from "zod";
-import type { SecretBox } from "../../shared/auth/secret-box.ts";
 import type { Clinic } from "../../shared/domain/clinic/clinic.ts";
+import { applicationAggregate } from "../../shared/domain/partner/application.ts";
 import type { Installation } from "../../shared/domain/partner/installation.ts";
 import { type Endpoint, requireOwnEndpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
+import type { Replay } from "../../shared/domain/partner/webhook-replay.ts";
 import { requireExisting } from "../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { parseJsonBody } from "../../shared/http/request-body.ts";
 import { hasClinic, type PartnerState, toEndpointOwner } from "../../shared/partner-api/access.ts";
-import { webhookEndpoint, webhookEndpointDetail } from "../../shared/partner-api/records.ts";
+import * as records from "../../shared/partner-api/records.ts";
+import * as bodies from "../../shared/partner-api/request-bodies.ts";
 import {
-  applicationEndpointChanges,
-  applicationEndpointRequest,
-  clinicEndpointChanges,
-  clinicEndpointRequest,
-  webhookEndpointEnabling,
-} from "../../shared/partner-api/request-bodies.ts";
-import type { WebhookKeySet } from "../../shared/webhooks/asymmetric-signature.ts";
-import type { Decide } from "../handling/aggregate-cache.ts";
+  checkDestination,
+  type DestinationOptions,
+  UnsafeDestinationError,
+} from "../../shared/webhooks/destination.ts";
+import { loadAggregate } from "../handling/handle.ts";
 import type { Operation } from "../operations/operation.ts";
-import { requestReplay } from "../operations/replay-operations.ts";
-import {
-  changeEndpoint,
-  disableOwnEndpoint,
-  type EndpointChangeRequest,
-  type EndpointReference,
-  enableOwnEndpoint,
-  registerEndpoint,
-  revokeEndpoint,
-  rotateSecret,
-  testEndpoint,
-} from "../operations/webhook-endpoint-operations.ts";
-import { checkEndpointUrl } from "./check-endpoint-url.ts";
-import type { DisableFailingEndpoint } from "./disable-failing-endpoint.ts";
+import { replayDelivery, requestReplay } from "../operations/replay-operations.ts";
+import * as operations from "../operations/webhook-endpoint-operations.ts";
 import { parseIdempotentRequest, toErrorDetails } from "./errors.ts";
 import {
   createBodyDecider,
   type EndpointWriteState,
+  type PartnerService,
   readEndpointReference,
+  readPathId,
   toCommandContext,
   type WriteState,
 } from "./request-context.ts";
-import { toReplayRecord } from "./webhook-replays.ts";
 
-type EndpointRequest = z.infer<typeof clinicEndpointRequest | typeof applicationEndpointRequest>;
-type EndpointChangeBody = z.infer<typeof clinicEndpointChanges> | z.infer<typeof applicationEndpointChanges>;
-
-interface EndpointDependencies {
-  log: EventLog;
-  decide: Decide;
-  secretBox: SecretBox;
-  allowsLoopback: boolean;
-  dnsServers?: readonly string[] | undefined;
-  webhookKeys: WebhookKeySet;
-}
+type EndpointRequest = z.infer<typeof bodies.clinicEndpointRequest | typeof bodies.applicationEndpointRequest>;
+type EndpointChangeBody =
+  | z.infer<typeof bodies.clinicEndpointChanges>
+  | z.infer<typeof bodies.applicationEndpointChanges>;
 
 /** POST /webhook-endpoints: returns 201 with the signing secret, which is shown only once. */
-export function createWebhookEndpoint(
-  dependencies: Omit<EndpointDependencies, "decide" | "webhookKeys">,
-): Koa.Middleware<EndpointWriteState> {
+export function createWebhookEndpoint(service: PartnerService): Koa.Middleware<EndpointWriteState> {
   return async (ctx) => {
-    const schema = hasClinic(ctx.state) ? clinicEndpointRequest : applicationEndpointRequest;
+    const schema = hasClinic(ctx.state) ? bodies.clinicEndpointRequest : bodies.applicationEndpointRequest;
     const { url: urlText, events } = parseEndpointBody<EndpointRequest>(schema, ctx.request.body);
-    const url = await checkEndpointUrl(dependencies, urlText, ctx.state);
+    const url = await checkEndpointUrl(service, urlText, ctx.state);
     const input = { owner: toEndpointOwner(ctx.state), url, events };
     const context = toCommandContext(ctx.state);
-    const { endpoint, secret, statePosition } = await registerEndpoint(dependencies, input, context);
+    const { endpoint, secret, statePosition } = await operations.registerEndpoint(service, input, context);
     ctx.state.logPosition = statePosition;
     ctx.status = 201;
-    ctx.body = { ok: true, endpoint: webhookEndpoint.pick(endpoint), secret };
+    ctx.body = { ok: true, endpoint: records.webhookEndpoint.pick(endpoint), secret };
   };
 }
 
 /** PATCH /webhook-endpoints/{endpointId}: returns 200 with all settings, also for a repeated request. */
-export function updateWebhookEndpoint(dependencies: EndpointDependencies): Koa.Middleware<EndpointWriteState> {
-  const decideWithBody = createBodyDecider(dependencies.decide);
+export function updateWebhookEndpoint(service: PartnerService): Koa.Middleware<EndpointWriteState> {
+  const decideWithBody = createBodyDecider(service.decide);
   const parseBody = parseJsonBody();
   return async (ctx) => {
-    const readInput = () => readChangeRequest(dependencies, ctx);
-    const change = (input: EndpointChangeRequest) => changeEndpoint(dependencies, input, toCommandContext(ctx.state));
+    const readInput = () => readChangeRequest(service, ctx);
+    const change = (input: operations.EndpointChangeRequest) =>
+      operations.changeEndpoint(service, input, toCommandContext(ctx.state));
     if (!namesClinic(ctx)) await parseBody(ctx as Koa.Context, async () => undefined);
     const { state, statePosition } = namesClinic(ctx)
       ? await decideWithBody(ctx, readInput, (request, { clinic, installation }) =>
@@ -96,15 +76,15 @@ function namesClinic(ctx: Koa.ParameterizedContext<EndpointWriteState>): ctx is 
 }
 
 async function readChangeRequest(
-  dependencies: EndpointDependencies,
+  service: PartnerService,
   ctx: Koa.ParameterizedContext<PartnerState>,
-): Promise<Omit<EndpointChangeRequest, "permittedBranchIds">> {
+): Promise<Omit<operations.EndpointChangeRequest, "permittedBranchIds">> {
   const reference = readEndpointReference(ctx);
-  const schema = hasClinic(ctx.state) ? clinicEndpointChanges : applicationEndpointChanges;
+  const schema = hasClinic(ctx.state) ? bodies.clinicEndpointChanges : bodies.applicationEndpointChanges;
   const { url: urlText, ...otherChanges } = parseEndpointBody<EndpointChangeBody>(schema, ctx.request.body);
   const addsSignature = "asymmetricSignature" in otherChanges && otherChanges.asymmetricSignature;
-  if (addsSignature && dependencies.webhookKeys.keys.length === 0) refuseAsymmetricSignature();
-  const url = urlText === undefined ? undefined : await checkEndpointUrl(dependencies, urlText, ctx.state);
+  if (addsSignature && service.webhookKeys.keys.length === 0) refuseAsymmetricSignature();
+  const url = urlText === undefined ? undefined : await checkEndpointUrl(service, urlText, ctx.state);
   return { ...reference, changes: { ...otherChanges, url } };
 }
 
@@ -118,8 +98,11 @@ function listPermittedBranchIds(clinic: Clinic, { branchIds }: Installation): st
 }
 
 /** Defines a change of an endpoint that needs no body. The response is 200, also for a repeated request. */
-function defineChange(change: Operation<EndpointReference, Endpoint>, toRecord: (endpoint: Endpoint) => object) {
-  return ({ log }: { log: EventLog }): Koa.Middleware<EndpointWriteState> =>
+function defineChange(
+  change: Operation<operations.EndpointReference, Endpoint>,
+  toRecord: (endpoint: Endpoint) => object,
+) {
+  return ({ log }: PartnerService): Koa.Middleware<EndpointWriteState> =>
     async (ctx) => {
       const reference = readEndpointReference(ctx);
       const { state, statePosition } = await change(log, reference, toCommandContext(ctx.state));
@@ -128,25 +111,20 @@ function defineChange(change: Operation<EndpointReference, Endpoint>, toRecord: 
     };
 }
 
-export const disableWebhookEndpoint = defineChange(disableOwnEndpoint, toEndpointDetail);
+export const disableWebhookEndpoint = defineChange(operations.disableOwnEndpoint, toEndpointDetail);
 
 /** POST /webhook-endpoints/{endpointId}/enable: returns 200, also for a repeated request. Can also request a replay. */
-export function enableWebhookEndpoint({
-  log,
-  disableFailingEndpoint,
-}: {
-  log: EventLog;
-  disableFailingEndpoint: DisableFailingEndpoint;
-}): Koa.Middleware<EndpointWriteState> {
+export function enableWebhookEndpoint(service: PartnerService): Koa.Middleware<EndpointWriteState> {
+  const { log, disableFailingEndpoint } = service;
   return async (ctx) => {
     const reference = readEndpointReference(ctx);
     const context = toCommandContext(ctx.state);
     const replayRequest =
-      ctx.request.body === undefined ? undefined : parseIdempotentRequest(ctx, webhookEndpointEnabling, 400);
-    let enabling = await enableOwnEndpoint(log, reference, context);
+      ctx.request.body === undefined ? undefined : parseIdempotentRequest(ctx, bodies.webhookEndpointEnabling, 400);
+    let enabling = await operations.enableOwnEndpoint(log, reference, context);
     if (enabling.events.length === 0) {
       await disableFailingEndpoint(reference.endpointId);
-      enabling = await enableOwnEndpoint(log, reference, context);
+      enabling = await operations.enableOwnEndpoint(log, reference, context);
     }
     const { state, statePosition } = enabling;
     ctx.state.logPosition = statePosition;
@@ -163,25 +141,26 @@ export function enableWebhookEndpoint({
   };
 }
 
-export const revokeWebhookEndpoint = defineChange(revokeEndpoint, webhookEndpoint.pick);
+export const revokeWebhookEndpoint = defineChange(operations.revokeEndpoint, records.webhookEndpoint.pick);
 
 /** POST /webhook-endpoints/{endpointId}/rotate-secret: returns 200 with the new secret, which is shown only once. */
-export function rotateWebhookSecret(dependencies: {
-  log: EventLog;
-  secretBox: SecretBox;
-}): Koa.Middleware<EndpointWriteState> {
+export function rotateWebhookSecret(service: PartnerService): Koa.Middleware<EndpointWriteState> {
   return async (ctx) => {
     const context = toCommandContext(ctx.state);
-    const { endpoint, secret, statePosition } = await rotateSecret(dependencies, readEndpointReference(ctx), context);
+    const { endpoint, secret, statePosition } = await operations.rotateSecret(
+      service,
+      readEndpointReference(ctx),
+      context,
+    );
     ctx.state.logPosition = statePosition;
-    ctx.body = { ok: true, endpoint: webhookEndpoint.pick(endpoint), secret };
+    ctx.body = { ok: true, endpoint: records.webhookEndpoint.pick(endpoint), secret };
   };
 }
 
 /** POST /webhook-endpoints/{endpointId}/test: returns 202. A test event is queued. */
-export function testWebhookEndpoint({ log }: { log: EventLog }): Koa.Middleware<PartnerState> {
+export function testWebhookEndpoint({ log }: PartnerService): Koa.Middleware<PartnerState> {
   return async (ctx) => {
-    const { deliveryId } = await testEndpoint(log, readEndpointReference(ctx), toCommandContext(ctx.state));
+    const { deliveryId } = await operations.testEndpoint(log, readEndpointReference(ctx), toCommandContext(ctx.state));
     ctx.status = 202;
     ctx.body = { ok: true, delivery: { id: deliveryId, status: "pending" } };
   };
@@ -201,5 +180,66 @@ function parseEndpointBody<Body>(schema: z.ZodType<Body>, body: unknown): Body {
 }
 
 function toEndpointDetail(endpoint: Endpoint) {
-  return webhookEndpointDetail.pick({ ...endpoint, headerNames: endpoint.headers.map(({ name }) => name) });
+  return records.webhookEndpointDetail.pick({ ...endpoint, headerNames: endpoint.headers.map(({ name }) => name) });
+}
+
+/** POST …/deliveries/{deliveryId}/replay: returns 202. The replay is queued. */
+export function replayWebhookDelivery(service: PartnerService): Koa.Middleware<PartnerState> {
+  return async (ctx) => {
+    const deliveryId = readPathId(ctx, "deliveryId");
+    const input = { ...readEndpointReference(ctx), deliveryId };
+    await replayDelivery(service, input, toCommandContext(ctx.state));
+    ctx.status = 202;
+    ctx.body = { ok: true, delivery: { id: deliveryId, status: "pending" } };
+  };
+}
+
+/** POST /webhook-endpoints/{endpointId}/replays: returns 202, also for a repeated request. */
+export function replayWebhookDeliveries({ log }: PartnerService): Koa.Middleware<EndpointWriteState> {
+  return async (ctx) => {
+    const reference = readEndpointReference(ctx);
+    const { body: request, idempotencyKey } = parseIdempotentRequest(ctx, bodies.webhookReplayRequest, 400);
+    const input = { ...reference, request, idempotencyKey };
+    const { initialState, events, statePosition } = await requestReplay(log, input, toCommandContext(ctx.state));
+    if (!initialState) throw new Error("the replay has no first event");
+    ctx.state.logPosition = statePosition;
+    if (events.length === 0) ctx.set("Idempotent-Replayed", "true");
+    ctx.status = 202;
+    ctx.body = { ok: true, replay: toReplayRecord(initialState) };
+  };
+}
+
+function toReplayRecord(replay: Replay): records.WebhookReplayRecord {
+  const progress = { status: "pending" as const, replayedCount: 0, notReplayedCount: 0, finishedAt: null };
+  return records.webhookReplay.pick({ ...replay, ...progress });
+}
+
+/**
+ * Checks that deliveries may be sent to a URL: in production, the operator must have approved the origin, and the
+ * destination must be safe.
+ *
+ * @throws {ApiError} 400 `invalid_destination`, `destination_not_approved` or `unsafe_destination`
+ */
+async function checkEndpointUrl(
+  { log, ...options }: DestinationOptions & { log: EventLog },
+  url: string,
+  state: PartnerState,
+): Promise<string> {
+  if (!URL.canParse(url)) throw createUrlError("invalid_destination", "must be a URL");
+  if (state.environment === "production") {
+    const { state: application } = await loadAggregate(log, applicationAggregate, state.applicationId);
+    if (!application?.webhookOrigins.includes(new URL(url).origin))
+      throw createUrlError("destination_not_approved", "has an origin that the operator has not approved");
+  }
+  try {
+    return (await checkDestination(url, options)).url.href;
+  } catch (error) {
+    if (!(error instanceof UnsafeDestinationError)) throw error;
+    const code = error.code === "malformed_url" ? "invalid_destination" : "unsafe_destination";
+    throw createUrlError(code, error.message, error);
+  }
+}
+
+function createUrlError(code: string, message: string, cause?: unknown): ApiError {
+  return new ApiError(400, code, { details: [{ path: "url", message }], cause });
 }

@@ -2,6 +2,7 @@ import type pg from "pg";
 import { z } from "zod";
 import { type Command, type CommandLine, defineCommand } from "../../shared/command-line/command-line.ts";
 import { EXIT_CODE, InputError } from "../../shared/command-line/failure.ts";
+import { withLocalTimes } from "../../shared/command-line/local-times.ts";
 import { actorOption, requireOperator } from "../../shared/command-line/operator.ts";
 import { type Options, type OptionValues, option } from "../../shared/command-line/option.ts";
 import type { Terminal } from "../../shared/command-line/terminal.ts";
@@ -82,29 +83,31 @@ export const projectionCommandLine: CommandLine = {
           migrateDatabase(database, terminal),
         ),
     }),
-    defineServerCommand({
-      name: "rebuild",
-      summary:
-        "Rebuilds all read models from the event log. The current read models stay in use until the new ones have caught up and replace them.",
-      options: {
-        adoptLog: option.flag(
-          "continue with an event log that is not the one this database was built from, for example after a restore from an older backup, or after a loss of the database",
-        ),
-        tellSince: option.text(
-          instant.transform((time) => Date.parse(time)).optional(),
-          "with --adopt-log: also send webhooks for the events stored in the log since this time",
-          "date-time",
-        ),
-      },
-      async run(context, { adoptLog, tellSince: notifyFrom }) {
-        if (adoptLog) {
-          const nats = toNatsSettings(readConfig(NATS_SETTING_NAMES, context.terminal.env));
-          return adoptCurrentLog(context, nats, notifyFrom);
-        }
-        if (notifyFrom !== undefined) throw new InputError("--tell-since requires --adopt-log");
-        return rebuildReadModels(context);
-      },
-    }),
+    withLocalTimes(
+      defineServerCommand({
+        name: "rebuild",
+        summary:
+          "Rebuilds all read models from the event log. The current read models stay in use until the new ones have caught up and replace them.",
+        options: {
+          adoptLog: option.flag(
+            "continue with an event log that is not the one this database was built from, for example after a restore from an older backup, or after a loss of the database",
+          ),
+          tellSince: option.text(
+            instant.transform((time) => Date.parse(time)).optional(),
+            "with --adopt-log: also send webhooks for the events stored in the log since this time, in the time zone of this computer if it has no offset",
+            "date-time",
+          ),
+        },
+        async run(context, { adoptLog, tellSince: notifyFrom }) {
+          if (adoptLog) {
+            const nats = toNatsSettings(readConfig(NATS_SETTING_NAMES, context.terminal.env));
+            return adoptCurrentLog(context, nats, notifyFrom);
+          }
+          if (notifyFrom !== undefined) throw new InputError("--tell-since requires --adopt-log");
+          return rebuildReadModels(context);
+        },
+      }),
+    ),
     defineServerCommand({
       name: "verify",
       summary: "Compares the read models with the event log, and lists every row that differs.",

@@ -13,6 +13,7 @@ _clinic() {
   local -a candidates=("\${(@)lines//$'\\t'/:}")
   if [[ -n $lines ]]; then _describe clinic candidates; else _files; fi
 }
+whence compdef > /dev/null || { autoload -U compinit && compinit -i; }
 compdef _clinic clinic`,
   fish: `function __clinic_complete
   set -l lines (clinic complete (commandline -opc)[2..] (commandline -ct))

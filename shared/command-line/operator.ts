@@ -15,29 +15,18 @@ export const actorOption = option.text(
 );
 
 /**
- * Returns the operator who runs a command. See {@link identifyOperator}.
+ * Returns the operator who runs a command. If the connection string of the event log names a user, the log authenticates
+ * this user. The user is then the actor, and the given name is only a note. Otherwise, the given name is the actor, and
+ * nothing verifies it.
  *
- * @param name value of `--actor`
+ * @param name value of `--actor`; default: the name of this process's user
  * @throws {InputError} if the name is missing, empty or longer than 200 characters
  * @throws {ConfigError} if EVENTSTORE_URL is missing or invalid
  */
-export function requireOperator(env: NodeJS.ProcessEnv, name: string | undefined): Actor {
-  return identifyOperator(readConfig(["EVENTSTORE_URL"], env).EVENTSTORE_URL, name);
-}
-
-/**
- * Returns the actor of an operator's commands. If the connection string of the event log names a user, the log
- * authenticates this user. The user is then the actor, and the given name is only a note. Otherwise, the given name is
- * the actor, and nothing verifies it.
- *
- * @param url valid connection string of the event log
- * @param name name of the operator; default: the name of this process's user
- * @throws {InputError} if the name is missing, empty or longer than 200 characters
- */
-export function identifyOperator(url: string, name = findUserName()): Actor {
+export function requireOperator(env: NodeJS.ProcessEnv, name = findUserName()): Actor {
+  const user = findLogUser(readConfig(["EVENTSTORE_URL"], env).EVENTSTORE_URL);
   if (name !== undefined && (name.length < 1 || name.length > 200))
     throw new InputError("--actor must have 1 to 200 characters");
-  const user = findLogUser(url);
   if (user !== undefined) {
     return { type: "operator", id: user, ...(name !== undefined && name !== user && { note: name }) };
   }

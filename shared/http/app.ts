@@ -30,7 +30,7 @@ export interface RequestState {
   waitedMs?: number;
 }
 
-interface AppOptions {
+export interface AppOptions {
   logger: Logger;
   /** Path prefixes of retired operations, which return 410. */
   retiredPaths: readonly string[];

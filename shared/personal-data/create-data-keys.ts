@@ -51,8 +51,6 @@ export function deferDataKeys(create: () => DataKeys): DataKeys {
   return {
     getOrCreate: async (owners) => getDataKeys().getOrCreate(owners),
     find: async (ids) => getDataKeys().find(ids),
-    destroy: async (person, categories) => getDataKeys().destroy(person, categories),
-    listOf: async (person) => getDataKeys().listOf(person),
   };
 }
 
@@ -88,8 +86,6 @@ export function cacheDataKeys(store: DataKeys, clock: () => number = () => perfo
   }
 
   return {
-    ...store,
-
     async getOrCreate(owners) {
       const cachedKeys = owners.map((owner) => getFresh(idsByOwner.get(describeOwner(owner)) ?? ""));
       const missingOwners = owners.filter((_, index) => !cachedKeys[index]);
@@ -122,13 +118,6 @@ export function cacheDataKeys(store: DataKeys, clock: () => number = () => perfo
         else keysById.delete(id);
       }
       return keys;
-    },
-
-    async destroy(person, categories) {
-      const records = await store.listOf(person);
-      const destroyedCount = await store.destroy(person, categories);
-      for (const { id } of records) keysById.delete(id);
-      return destroyedCount;
     },
   };
 }

@@ -124,18 +124,6 @@ export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataK
     },
 
     find: async (ids) => (ids.length === 0 ? new Map() : addSearchToBatch("ids", ids, findAll)),
-
-    destroy: (person, categories) =>
-      destroyKeysOf(pool, person, categories ?? null).catch((error: unknown) => {
-        throw toKeyStoreError(error);
-      }),
-
-    listOf: ({ type, id }) =>
-      query({
-        text: `SELECT id, category, rfc3339(created_at) AS "createdAt", rfc3339(destroyed_at) AS "destroyedAt"
-          FROM data_keys.data_key WHERE person_type = $1 AND person_id = $2 ORDER BY created_at, category`,
-        values: [type, id],
-      }),
   };
 }
 

@@ -21,15 +21,6 @@ export interface DataKey {
  */
 export type StoredDataKey = Buffer | "destroyed" | DataKeyError;
 
-interface DataKeyRecord {
-  id: string;
-  category: PersonalDataCategory;
-  /** RFC 3339. */
-  createdAt: string;
-  /** RFC 3339; null if the key is not destroyed. */
-  destroyedAt: string | null;
-}
-
 /** Store of data keys. Destroying a key makes the data that it encrypts unreadable everywhere. */
 export interface DataKeys {
   /**
@@ -46,20 +37,6 @@ export interface DataKeys {
    * @throws {KeyStoreUnavailableError}
    */
   find(ids: readonly string[]): Promise<ReadonlyMap<string, StoredDataKey>>;
-  /**
-   * Destroys the keys of a person irrevocably. Destroying destroyed keys changes nothing.
-   *
-   * @param categories categories of the keys; all categories if undefined
-   * @returns number of keys that existed and are now destroyed
-   * @throws {KeyStoreUnavailableError}
-   */
-  destroy(person: Person, categories?: readonly PersonalDataCategory[]): Promise<number>;
-  /**
-   * Lists the existing and destroyed keys of a person, oldest first.
-   *
-   * @throws {KeyStoreUnavailableError}
-   */
-  listOf(person: Person): Promise<DataKeyRecord[]>;
 }
 
 /** Thrown if the store of data keys does not respond. The call may be repeated. */

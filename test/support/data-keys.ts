@@ -1,5 +1,7 @@
 import pg from "pg";
+import type { Person, PersonalDataCategory } from "../../shared/domain/personal-data/person.ts";
 import { createDataKeys, type ReportMissingKeys } from "../../shared/personal-data/create-data-keys.ts";
+import { destroyKeysOf } from "../../shared/personal-data/data-key-store.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import { createMigratedDatabase } from "./migrated-database.ts";
 import type { TestDatabase } from "./stack.ts";
@@ -9,12 +11,37 @@ const masterKeys = { current: "test", keys: { test: Buffer.alloc(32, 7).toString
 /** Value of PERSONAL_DATA_KEYS for the services that a test starts. All tests use the same master key. */
 export const PERSONAL_DATA_KEYS = JSON.stringify(masterKeys);
 
-/** Creates the data keys that the services of a test share. */
-export function createTestDataKeys(pool: pg.Pool, reportMissingKeys?: ReportMissingKeys): DataKeys {
-  return createDataKeys(pool, { PERSONAL_DATA_KEYS: masterKeys }, reportMissingKeys);
+/** Data keys that a test can list and destroy. */
+export interface TestDataKeys extends DataKeys {
+  /** Destroys the keys of a person, by default of all categories. Returns the number of destroyed keys. */
+  destroy(person: Person, categories?: readonly PersonalDataCategory[]): Promise<number>;
+  /** Lists the existing and destroyed keys of a person, oldest first. */
+  listOf(person: Person): Promise<{ id: string; category: string; destroyedAt: Date | null }[]>;
 }
 
-let sharedKeysPromise: Promise<DataKeys> | undefined;
+/** Creates the data keys that the services of a test share. */
+export function createTestDataKeys(pool: pg.Pool, reportMissingKeys?: ReportMissingKeys): TestDataKeys {
+  const create = () => createDataKeys(pool, { PERSONAL_DATA_KEYS: masterKeys }, reportMissingKeys);
+  let dataKeys = create();
+  return {
+    getOrCreate: (owners) => dataKeys.getOrCreate(owners),
+    find: (ids) => dataKeys.find(ids),
+    async destroy(person, categories) {
+      const count = await destroyKeysOf(pool, person, categories ?? null);
+      dataKeys = create(); // The former ones have the destroyed keys in their cache.
+      return count;
+    },
+    listOf: (person) => listKeys(pool, person),
+  };
+}
+
+export async function listKeys(pool: pg.Pool, { type, id }: Person): ReturnType<TestDataKeys["listOf"]> {
+  const statement = `SELECT id, category, destroyed_at AS "destroyedAt" FROM data_keys.data_key
+    WHERE person_type = $1 AND person_id = $2 ORDER BY created_at, category`;
+  return (await pool.query(statement, [type, id])).rows;
+}
+
+let sharedKeysPromise: Promise<TestDataKeys> | undefined;
 let databasePromise: Promise<TestDatabase> | undefined;
 
 /** Returns the settings of a command whose data keys are in the database that the tests of a process share. */
@@ -24,14 +51,14 @@ export async function getDataKeySettings(): Promise<{ DATABASE_URL: string; PERS
 }
 
 /** The data keys in the database that the tests of a process share. The first use creates it. */
-export const sharedDataKeys: DataKeys = {
+export const sharedDataKeys: TestDataKeys = {
   getOrCreate: async (owners) => (await getSharedKeys()).getOrCreate(owners),
   find: async (ids) => (await getSharedKeys()).find(ids),
   destroy: async (person, categories) => (await getSharedKeys()).destroy(person, categories),
   listOf: async (person) => (await getSharedKeys()).listOf(person),
 };
 
-function getSharedKeys(): Promise<DataKeys> {
+function getSharedKeys(): Promise<TestDataKeys> {
   sharedKeysPromise ??= getDataKeySettings().then(({ DATABASE_URL }) => {
     const pool = new pg.Pool({ connectionString: DATABASE_URL, max: 2, allowExitOnIdle: true });
     // The server ends before the process does.

@@ -1,9 +1,11 @@
 import { z } from "zod";
 import { type CommandLine, defineCommand } from "../../../shared/command-line/command-line.ts";
 import { EXIT_CODE } from "../../../shared/command-line/failure.ts";
+import { LOCAL_TIME_NOTE, withLocalTimes } from "../../../shared/command-line/local-times.ts";
 import { actorOption } from "../../../shared/command-line/operator.ts";
 import { jsonOption, option } from "../../../shared/command-line/option.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
+import { findTimeZone } from "../../cli/find-time-zone.ts";
 import { exportQuerySchema, MissingEventsError } from "../export/export-clinic.ts";
 import { createAuditSigner } from "../export/signing.ts";
 import { DifferentLogError, IndexDamagedError } from "../index/audit-index.ts";
@@ -41,8 +43,8 @@ const clinicCommands = [
     summary: "Exports the events of a clinic to a file with a signed manifest, which `verify` checks.",
     options: {
       ...toQueryOptions(exportQuerySchema, {
-        from: "events stored at or after this time, RFC 3339; default: start of the log",
-        to: "events stored before this time, RFC 3339; default: now",
+        from: "events stored at or after this time; default: start of the log",
+        to: "events stored before this time; default: now",
       }),
       out: optionalText("output file, which must not exist; default: audit-<clinic>.ndjson", "file"),
       readLog: option.flag("read the whole log instead of the audit index"),
@@ -159,7 +161,12 @@ export const auditCommandLine: CommandLine = {
   program: "clinic audit",
   description:
     "Shows, exports and verifies recorded events. Each access to the event log is itself recorded in the log.",
-  commands: [...queryCommands, ...clinicCommands, ...proofCommands],
+  commands: [
+    ...[...queryCommands, ...clinicCommands].map((command) => withLocalTimes(command, findTimeZone)),
+    // `verify` needs no event log.
+    ...proofCommands.map((command) => withLocalTimes(command)),
+  ],
+  details: LOCAL_TIME_NOTE,
   ownExitCodes: [
     [StreamNotFoundError, EXIT_CODE.refused],
     [UnreadableStreamError, EXIT_CODE.refused],

@@ -19,7 +19,7 @@ import { createEventPrinter, formatActor } from "./table.ts";
 
 export const EXAMPLE_STREAM = "appointment-5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
 export const EXAMPLE_CLINIC_ID = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
-const POINT_HELP = "a revision, position:<n>, a date-time with an offset, `start` or `end`";
+const POINT_HELP = "a revision, position:<n>, a time, `start` or `end`";
 
 /** Placeholder and help text of the option for each field of a query. */
 const FIELD_OPTIONS: Record<string, [placeholder: string, help: string]> = {
@@ -31,11 +31,12 @@ const FIELD_OPTIONS: Record<string, [placeholder: string, help: string]> = {
   application: ["uuid", "a partner application: credentials, installations, endpoints, appointments, replays"],
   correlation: ["uuid", "the request with this correlation id, and its consequences"],
   auditor: ["uuid", "an auditor, including all recorded accesses"],
-  from: ["time", "at or after this time, RFC 3339"],
-  to: ["time", "before this time, RFC 3339"],
+  from: ["time", "at or after this time"],
+  to: ["time", "before this time"],
+  at: ["time", ""],
   day: ["date", "with --clinic: on this day in the clinic's time zone, YYYY-MM-DD"],
   by: [
-    "time",
+    "basis",
     "which time of an event to use: occurred (reported by the writer) or stored (recorded by the log); default: occurred",
   ],
   type: ["names", "only these event types, separated by commas"],
@@ -132,7 +133,7 @@ export const queryCommands: Command[] = [
     query: clinicStateQuery,
     summary:
       "Shows a clinic at a time: branches, staff with access, resources, installations, and what has changed since.",
-    help: { at: "a time in the clinic's time zone, such as '2026-11-28 10:00'; default: now" },
+    help: { at: "a time; default: now" },
     example: `--clinic ${EXAMPLE_CLINIC_ID} --at '2026-11-28 10:00'`,
     async print(state, { json, clinic }, terminal) {
       await terminal.writeOutput(json ? JSON.stringify(state) : formatClinicState(state));

@@ -175,7 +175,7 @@ function toAccessFacts(data: unknown): AccessFacts {
 }
 
 /** Lists the streams that a query names. */
-export function listStreams(asked: Readonly<Record<string, unknown>>): string[] {
+function listStreams(asked: Readonly<Record<string, unknown>>): string[] {
   const recordStreams = RECORD_FIELDS.flatMap((field) =>
     typeof asked[field] === "string" ? [`${field}-${asked[field].toLowerCase()}`] : [],
   );

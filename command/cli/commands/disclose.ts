@@ -1,10 +1,9 @@
-import fs from "node:fs";
 import { z } from "zod";
 import { defineCommand } from "../../../shared/command-line/command-line.ts";
-import { InputError } from "../../../shared/command-line/failure.ts";
 import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { actorOption, requireOperator } from "../../../shared/command-line/operator.ts";
 import { jsonOption, option } from "../../../shared/command-line/option.ts";
+import { requireNewFile, writeAtomically } from "../../audit/cli/output-file.ts";
 import { AuditIndex } from "../../audit/index/audit-index.ts";
 import { collectDisclosure } from "../../disclosure/collect-disclosure.ts";
 import { renderDisclosure } from "../../disclosure/render-disclosure.ts";
@@ -26,15 +25,15 @@ export const discloseCommand = defineCommand({
       "json, or html for a printable page; default: json",
       "format",
     ),
-    output: option.text(z.string().min(1), "output file, which must not exist; only its owner can read it", "file"),
+    out: option.text(z.string().min(1), "output file, which must not exist; only its owner can read it", "file"),
     actor: actorOption,
     json: jsonOption,
   },
   example:
-    "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001 --customer 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002 --format html --output disclosure.html",
+    "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001 --customer 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002 --format html --out disclosure.html",
   details: "Needs the DATABASE_URL of the projection service, and the keys of the personal data.",
-  async run({ clinic: clinicId, customer: customerId, format, output, actor, json }, terminal) {
-    if (fs.existsSync(output)) throw new InputError(`--output ${output} already exists; choose another file`);
+  async run({ clinic: clinicId, customer: customerId, format, out, actor, json }, terminal) {
+    requireNewFile(out);
     const context = createOperatorContext(requireOperator(terminal.env, actor), Date.now());
     const disclosure = await withReadModels(terminal.env, ({ readableLog: log, client, dataKeys, pool }) =>
       collectDisclosure(
@@ -44,7 +43,7 @@ export const discloseCommand = defineCommand({
       ),
     );
     const text = format === "json" ? `${JSON.stringify(disclosure, null, 2)}\n` : renderDisclosure(disclosure);
-    writeNewFile(output, text);
+    await writeAtomically(out, [text]);
     const { id, appointments, changes, accesses, deliveries } = disclosure;
     const counts = { changes: changes.length, accesses: accesses.length, deliveries: deliveries.length };
     const summary = [
@@ -55,27 +54,8 @@ export const discloseCommand = defineCommand({
     ].join(", ");
     await terminal.writeOutput(
       json
-        ? JSON.stringify({ command: COMMAND_NAME, id, output, appointments: appointments.length, ...counts })
-        : `${COMMAND_NAME}: wrote ${output}: ${summary}; recorded as access ${id}`,
+        ? JSON.stringify({ command: COMMAND_NAME, id, file: out, appointments: appointments.length, ...counts })
+        : `${COMMAND_NAME}: wrote ${out}: ${summary}; recorded as access ${id}`,
     );
   },
 });
-
-/**
- * Writes a new file that only its owner can read. If writing fails, no file is left behind.
- *
- * @throws {InputError} if the file exists or cannot be written
- */
-function writeNewFile(file: string, text: string): void {
-  let fd: number | undefined;
-  try {
-    fd = fs.openSync(file, "wx", 0o600);
-    fs.writeFileSync(fd, text);
-    fs.fsyncSync(fd);
-  } catch (error) {
-    if (fd !== undefined) fs.rmSync(file, { force: true });
-    throw new InputError(`--output ${file} cannot be written: ${(error as Error).message}`);
-  } finally {
-    if (fd !== undefined) fs.closeSync(fd);
-  }
-}

@@ -43,7 +43,7 @@ function defineEraseCommand(noun: string, type: PersonType, summary: string, idO
     async run({ clinic: clinicId, categories, reason, actor, json, ...ids }, { env, writeOutput }) {
       const { [idOption]: id = "" } = ids as Record<string, string>;
       const context = createOperatorContext(requireOperator(env, actor), Date.now());
-      const person = hasClinic(type) ? { type, id, clinicId: clinicId as string } : { type, id };
+      const person = { type, id, ...(typeof clinicId === "string" && { clinicId }) };
       const erasure = { categories, cause: "request" as const, reason };
       const result = await withReadModels(env, (stores) => erasePerson(stores, person, erasure, context));
       await writeOutput((json ? formatJson : formatText)(name, id, categories, result));

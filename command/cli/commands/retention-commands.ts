@@ -4,7 +4,6 @@ import { suggestNext } from "../../../shared/command-line/format-command-line.ts
 import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { actorOption, requireOperator } from "../../../shared/command-line/operator.ts";
 import { jsonOption, option } from "../../../shared/command-line/option.ts";
-import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
 import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
@@ -52,19 +51,13 @@ export const applyRetentionCommand = defineCommand({
   async run({ clinic: clinicId, dryRun: isDryRun, actor, json }, terminal) {
     const context = createOperatorContext(requireOperator(terminal.env, actor), Date.now());
     const signal = terminal.catchInterruption();
-    let progressBar: ReturnType<typeof createProgressBar> | undefined;
     const summary = await withReadModels(terminal.env, (stores) =>
       applyRetention(stores, context, {
         clinicId,
         isDryRun,
         signal,
-        onDue: async (person) => {
-          if (isDryRun) await terminal.writeOutput(json ? JSON.stringify(person) : formatDuePerson(person));
-        },
-        onProgress: (processedCount, dueCount) => {
-          progressBar ??= createProgressBar(APPLY, dueCount, terminal);
-          progressBar.show(processedCount, `${processedCount} of ${dueCount} persons`);
-        },
+        onDue: (person) => terminal.writeOutput(json ? JSON.stringify(person) : formatDuePerson(person)),
+        onProgress: (processedCount) => terminal.redraw?.(`${formatCount(processedCount, "person")} processed`),
         onRefusal: ({ type, id }, error) =>
           void terminal.writeError(`${APPLY}: ${type} ${id} refused: ${error.message} (${getErrorCode(error)})`),
         onSkippedClinic: (id, error) =>

@@ -1,4 +1,3 @@
-import fs from "node:fs";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import {
@@ -8,77 +7,48 @@ import {
   requireAppendable,
   WrongExpectedRevisionError,
 } from "../../../shared/eventstore/log.ts";
-import { openTemporaryFile } from "./import-lines.ts";
 import { toRecordedEvents } from "./line-log.ts";
 
 /** A stream to which the dry run has appended. */
 interface ExtendedStream {
-  /** Last revision in the event log. */
+  /** Last revision in the event log, and with the appends of the dry run. */
   loggedRevision: bigint;
-  lastRevision: bigint;
-  /** Position and length of each append in the file. */
-  sections: { position: number; length: number }[];
+  revision: bigint;
+  /** The appended events, as JSON. Outside of the heap, they need a third of the memory. */
+  appends: Buffer[];
 }
 
-/**
- * Calls a function with an event log for a dry run. Appends are decided like those of the given log, but go to a
- * temporary file. The memory for an append therefore does not depend on its size.
- */
-export async function withDryRunLog<Result>(log: EventLog, run: (log: EventLog) => Promise<Result>): Promise<Result> {
-  const fd = openTemporaryFile();
-  try {
-    return await run(createDryRunLog(log, fd));
-  } finally {
-    fs.closeSync(fd);
-  }
-}
+/** Creates an event log for a dry run. It decides appends like the given log, but keeps them in memory. */
+export function createDryRunLog(log: EventLog): EventLog {
+  const streams = new Map<string, ExtendedStream>();
 
-function createDryRunLog(log: EventLog, fd: number): EventLog {
-  const extendedStreams = new Map<string, ExtendedStream>();
-  let fileLength = 0;
-
-  function readSections(stream: string, { loggedRevision, sections }: ExtendedStream): RecordedEvent[] {
-    const newEvents = sections.flatMap(({ position, length }) => {
-      const buffer = Buffer.alloc(length);
-      fs.readSync(fd, buffer, { position });
-      return JSON.parse(buffer.toString()) as NewEvent[];
-    });
-    return toRecordedEvents(stream, loggedRevision, newEvents, 0n);
+  async function read<Event extends CatalogEvent>(stream: string, maxRevision?: bigint) {
+    const extended = streams.get(stream);
+    if (!extended) return log.read<Event>(stream, maxRevision);
+    const { loggedRevision, revision: lastRevision, appends } = extended;
+    const newEvents = appends.flatMap((json) => JSON.parse(json.toString()) as NewEvent[]);
+    const loggedEvents = loggedRevision === EMPTY_STREAM ? [] : await log.read<Event>(stream, loggedRevision);
+    const events = [...loggedEvents, ...toRecordedEvents(stream, loggedRevision, newEvents, 0n)];
+    return events.filter(({ revision }) => revision <= (maxRevision ?? lastRevision)) as RecordedEvent<Event>[];
   }
 
-  async function startStream(stream: string): Promise<ExtendedStream> {
-    const loggedRevision = (await log.readLast(stream))?.revision ?? EMPTY_STREAM;
-    return { loggedRevision, lastRevision: loggedRevision, sections: [] };
-  }
-
-  const dryRunLog: EventLog = {
-    async read<Event extends CatalogEvent>(stream: string, maxRevision?: bigint) {
-      const extendedStream = extendedStreams.get(stream);
-      if (!extendedStream) return log.read<Event>(stream, maxRevision);
-      const { loggedRevision } = extendedStream;
-      const loggedEvents = loggedRevision === EMPTY_STREAM ? [] : await log.read<Event>(stream, loggedRevision);
-      const events = [...loggedEvents, ...readSections(stream, extendedStream)] as RecordedEvent<Event>[];
-      return maxRevision === undefined ? events : events.filter(({ revision }) => revision <= maxRevision);
-    },
-
-    async readLast<Event extends CatalogEvent>(stream: string, maxRevision?: bigint) {
-      if (!extendedStreams.has(stream)) return log.readLast<Event>(stream, maxRevision);
-      return (await dryRunLog.read<Event>(stream, maxRevision)).at(-1);
-    },
-
+  return {
+    read,
+    readLast: async <Event extends CatalogEvent>(stream: string, maxRevision?: bigint) =>
+      streams.has(stream) ? (await read<Event>(stream, maxRevision)).at(-1) : log.readLast<Event>(stream, maxRevision),
     async append(stream, expectedRevision, events) {
       requireAppendable(stream, expectedRevision, events);
-      const extendedStream = extendedStreams.get(stream) ?? (await startStream(stream));
-      if (extendedStream.lastRevision !== expectedRevision)
+      let extended = streams.get(stream);
+      if (!extended) {
+        const loggedRevision = (await log.readLast(stream))?.revision ?? EMPTY_STREAM;
+        extended = { loggedRevision, revision: loggedRevision, appends: [] };
+      }
+      if (extended.revision !== expectedRevision)
         throw new WrongExpectedRevisionError(`${stream} is not at revision ${expectedRevision}`);
-      const bytes = Buffer.from(JSON.stringify(events));
-      fs.writeSync(fd, bytes, 0, bytes.length, fileLength);
-      extendedStream.sections.push({ position: fileLength, length: bytes.length });
-      extendedStream.lastRevision += BigInt(events.length);
-      extendedStreams.set(stream, extendedStream);
-      fileLength += bytes.length;
+      extended.appends.push(Buffer.from(JSON.stringify(events)));
+      extended.revision += BigInt(events.length);
+      streams.set(stream, extended);
       return 0n;
     },
   };
-  return dryRunLog;
 }

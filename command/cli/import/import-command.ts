@@ -5,17 +5,16 @@ import { defineCommand } from "../../../shared/command-line/command-line.ts";
 import { EXIT_CODE, InputError } from "../../../shared/command-line/failure.ts";
 import { actorOption, requireOperator } from "../../../shared/command-line/operator.ts";
 import { option } from "../../../shared/command-line/option.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
 import { createLogWaitOption } from "../options.ts";
 import { createRetryingEventLog } from "../retry.ts";
-import { withDryRunLog } from "./dry-run-log.ts";
+import { createDryRunLog } from "./dry-run-log.ts";
 import { createLineIdGenerator, deriveImportId } from "./import-line.ts";
 import { type Line, readLines, withInput } from "./import-lines.ts";
 import { createImportReport } from "./import-report.ts";
-import { applyLines, type ImportOutcome, type ImportSurvey } from "./import-run.ts";
+import { applyLines, type ImportSurvey } from "./import-run.ts";
 
-/** Maximum number of lines in a file. The memory for ids grows by 100 bytes per line, or by 400 in a dry run. */
+/** Maximum number of lines in a file. The memory for ids grows by 100 bytes per line; a dry run also keeps all events. */
 const MAX_LINES = 1_000_000;
 
 /** Path of the example, also in the built product. */
@@ -68,34 +67,26 @@ export const importCommand = defineCommand({
       const report = createImportReport(survey.lineCount, { json, dryRun }, terminal);
       const interruption = terminal.catchInterruption();
       interruption.addEventListener("abort", () => report.writeNote(INTERRUPTED_NOTE), { once: true });
-      const { tally, end, error } = await withEventLog(terminal.env, (log) => {
-        const retryingLog = createRetryingEventLog(log, {
-          waitSeconds,
-          signal: interruption,
-          writeNote: report.writeNote,
-        });
-        const apply = (targetLog: EventLog) =>
-          applyLines(readLines(input), { survey, log: targetLog, baseContext, report, interruption });
-        return dryRun ? withDryRunLog(retryingLog, apply) : apply(retryingLog);
+      const { tally, end, error } = await withEventLog(terminal.env, (eventLog) => {
+        const { writeNote } = report;
+        const retryingLog = createRetryingEventLog(eventLog, { waitSeconds, signal: interruption, writeNote });
+        const log = dryRun ? createDryRunLog(retryingLog) : retryingLog;
+        return applyLines(readLines(input), { survey, log, baseContext, report, interruption });
       });
       await report.writeTotals(tally, end);
       if (end === "failed") throw error;
-      return toExitCode({ tally, end });
+      if (end === "interrupted") return EXIT_CODE.interrupted;
+      if (tally.refused > 0) return EXIT_CODE.refused;
+      return tally.invalid > 0 ? EXIT_CODE.badInput : EXIT_CODE.done;
     }),
 });
 
 const INTERRUPTED_NOTE = "finishing the lines in progress; press Ctrl-C again to stop immediately";
 
-function toExitCode({ tally, end }: ImportOutcome): number {
-  if (end === "interrupted") return EXIT_CODE.interrupted;
-  if (tally.refused > 0) return EXIT_CODE.refused;
-  return tally.invalid > 0 ? EXIT_CODE.badInput : EXIT_CODE.done;
-}
-
 export async function surveyLines(lines: AsyncIterable<Line>): Promise<ImportSurvey> {
   const hash = createHash("sha256");
   const createId = createLineIdGenerator();
-  const idByLineNumber: (string | undefined)[] = [];
+  const idByLineNumber: string[] = [];
   const lineNumberById = new Map<string, number>();
   let lineCount = 0;
   for await (const line of lines) {
@@ -105,7 +96,6 @@ export async function surveyLines(lines: AsyncIterable<Line>): Promise<ImportSur
     if (!("text" in line)) continue;
     hash.update(`${line.text}\n`);
     const id = createId(line.text);
-    if (id === undefined) continue;
     idByLineNumber[line.number] = id;
     lineNumberById.set(id, line.number);
   }

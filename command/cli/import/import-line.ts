@@ -1,5 +1,5 @@
 import { v5 as uuidv5 } from "uuid";
-import { formatProblems, toOptionProblems } from "../../../shared/command-line/option.ts";
+import { toOptionProblems } from "../../../shared/command-line/option.ts";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
 import { findJsonError } from "../../../shared/domain/validation/json-error.ts";
@@ -11,22 +11,38 @@ import { listProblems } from "../../operations/list-problems.ts";
 /** Namespace of the ids that are derived from lines and files. Must never change. */
 const ID_NAMESPACE = "d8a1f6f2-5b0d-4b6e-9c3a-2f7e1c9b4a60";
 
-/** A command with its validated values. */
-export interface CommandLine {
-  command: StaffCommand;
-  values: Record<string, unknown>;
-  changedId: string;
-  stream: string;
+interface ParsedLine {
+  /** Id of the object that the line changes; undefined if the line does not name the object. */
+  changedId: string | undefined;
   /** All ids in the values, including `changedId`. */
   ids: ReadonlySet<string>;
 }
 
-export interface InvalidLine {
-  reason: string;
+/** A command with its validated values. */
+export interface CommandLine extends ParsedLine {
+  command: StaffCommand;
+  values: Record<string, unknown>;
+  stream: string;
+}
+
+export interface InvalidLine extends ParsedLine {
   problems: FieldProblem[];
-  /** Id of the object that the line would change; undefined if the line does not name the object. */
-  changedId: string | undefined;
-  ids: ReadonlySet<string>;
+}
+
+interface FieldProblem {
+  /** JSONPath (RFC 9535) of the field within the line; `$` is the whole line. */
+  field: string;
+  reason: string;
+}
+
+export interface LineFailure {
+  line: number;
+  /**
+   * Code of the domain rule that refused the command, `invalid` if the line is not a valid command, or
+   * `unexpected_error`.
+   */
+  code: string;
+  problems: FieldProblem[];
 }
 
 const importableCommands = new Map(
@@ -47,35 +63,29 @@ export function parseLine(text: string): CommandLine | InvalidLine {
   if (repeatedName !== undefined)
     return createInvalidLine(`contains ${JSON.stringify(repeatedName.slice(0, 60))} more than once in one object`);
   const { command: name, ...givenValues } = value as Record<string, unknown>;
-  if (name === undefined) return createInvalidLine("is missing", ["command"]);
+  if (name === undefined) return createInvalidLine("is missing", "$.command");
   const command = typeof name === "string" ? importableCommands.get(name) : undefined;
   if (!command) {
     const nameText = typeof name === "string" ? JSON.stringify(name.slice(0, 60)) : "is not a string and";
-    return createInvalidLine(`${nameText} cannot be imported; see \`import --help\``, ["command"]);
+    return createInvalidLine(`${nameText} cannot be imported; see \`import --help\``, "$.command");
   }
   const { success, data: values, error } = command.input.safeParse(givenValues);
+  const changedId = command.getStreamId(success ? values : selectValid(command, givenValues));
   if (success) {
-    const changedId = command.getStreamId(values) as string;
-    const ids = new Set([changedId, ...collectIds(values)]);
-    return { command, values, changedId, stream: toStreamName(command.category, changedId), ids };
+    const ids = new Set([changedId as string, ...collectIds(values)]);
+    return { command, values, changedId, stream: toStreamName(command.category, changedId as string), ids };
   }
-  const allProblems = toOptionProblems(error, givenValues);
-  const listedProblems = allProblems.slice(0, MAX_PROBLEMS);
-  const unlistedCount = allProblems.length - listedProblems.length;
-  const problems = listedProblems.map(({ path, message }) => ({ field: formatJsonPath(path), reason: message }));
-  let reason = formatProblems(listedProblems, (option) => option);
-  if (unlistedCount > 0) {
-    problems.push({ field: formatJsonPath([]), reason: `has ${unlistedCount} more problems` });
-    reason += `; and ${unlistedCount} more problems`;
-  }
-  const changedId = findChangedId(command, givenValues);
-  return { reason, problems, changedId, ids: new Set(changedId === undefined ? [] : [changedId]) };
+  const problems = toOptionProblems(error, givenValues).map(({ path, message }) => toProblem(path, message));
+  const unlistedCount = problems.splice(MAX_PROBLEMS).length;
+  if (unlistedCount > 0) problems.push(toProblem([], `has ${unlistedCount} more problems`));
+  return { problems, changedId, ids: new Set(changedId === undefined ? [] : [changedId]) };
 }
 
-/** Finds the id of the object that an invalid line would change. */
-function findChangedId({ input, getStreamId }: StaffCommand, givenValues: Record<string, unknown>): string | undefined {
-  const fields = Object.entries(input.shape).map(([name, schema]) => [name, schema.safeParse(givenValues[name]).data]);
-  return getStreamId(Object.fromEntries(fields));
+/** Selects the valid values of an invalid line, which may name the object that the line would change. */
+function selectValid({ input }: StaffCommand, givenValues: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(input.shape).map(([name, schema]) => [name, schema.safeParse(givenValues[name]).data]),
+  );
 }
 
 const UUID_PATTERN = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -85,39 +95,27 @@ function collectIds(value: unknown): string[] {
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(collectIds) : [];
 }
 
-/** @param path field that is invalid; by default, the whole line */
-export function createInvalidLine(reason: string, path: readonly string[] = []): InvalidLine {
-  const problems = [{ field: formatJsonPath(path), reason }];
-  return { reason: [...path, reason].join(" "), problems, changedId: undefined, ids: new Set() };
+/** @param field JSONPath of the invalid field; by default, the whole line */
+export function createInvalidLine(reason: string, field = "$"): InvalidLine {
+  return { problems: [{ field, reason }], changedId: undefined, ids: new Set() };
 }
 
 /**
- * Creates a function that derives the id of a line from its content, so that a repeated import recognizes its lines in
- * any order. The order of the options does not matter. Lines with equal content get different ids. The function returns
- * undefined for a line that is not a command.
+ * Creates a function that derives the id of a line from its text, so that a repeated import recognizes its lines in any
+ * order. Lines with equal text get different ids.
  */
-export function createLineIdGenerator(): (text: string) => string | undefined {
+export function createLineIdGenerator(): (line: string) => string {
   const countById = new Map<string, number>();
-  return (text) => {
-    const contentKey = readContentKey(text);
-    if (contentKey === undefined) return undefined;
-    const id = deriveImportId(contentKey);
+  return (line) => {
+    const text = line.trim();
+    const id = deriveImportId(text);
     const earlierCount = countById.get(id) ?? 0;
     countById.set(id, earlierCount + 1);
-    return earlierCount === 0 ? id : deriveImportId(`${contentKey}\n${earlierCount}`);
+    return earlierCount === 0 ? id : deriveImportId(`${text}\n${earlierCount}`);
   };
 }
 
-function readContentKey(text: string): string | undefined {
-  try {
-    const { command, ...values } = JSON.parse(text);
-    return JSON.stringify([command, ...Object.entries(values).sort(([a], [b]) => (a < b ? -1 : 1))]);
-  } catch {
-    return undefined; // The text is not JSON, or has too many levels.
-  }
-}
-
-/** Derives the id of an import from the digest of its file, or the id of a line from its content. */
+/** Derives the id of an import from the digest of its file, or the id of a line from its text. */
 export function deriveImportId(text: string): string {
   return uuidv5(Buffer.from(text), ID_NAMESPACE);
 }
@@ -135,48 +133,31 @@ function parseJson(text: string): unknown {
   }
 }
 
-interface FieldProblem {
-  /** JSONPath (RFC 9535) of the field within the line; `$` is the whole line. */
-  field: string;
-  reason: string;
-}
-
-export interface LineFailure {
-  line: number;
-  /**
-   * Code of the domain rule that refused the command, `invalid` if the line is not a valid command, or
-   * `unexpected_error`.
-   */
-  code: string;
-  problems: FieldProblem[];
-  text: string;
-}
-
 /**
  * Describes why a line's command was refused, and which fields are invalid. If no single field is invalid, for example
  * in an illegal status transition, the problem names the id of the changed object. If neither a rule nor a server is
  * responsible for the error, the problem names the whole line.
  */
-export function describeFailure(line: number, error: unknown, command: StaffCommand): LineFailure {
+export function describeRefusal(line: number, error: unknown, command: StaffCommand): LineFailure {
   if (!(error instanceof DomainError)) {
     const reason = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-    const problems = [{ field: formatJsonPath([]), reason }];
-    return { line, code: "unexpected_error", problems, text: `failed unexpectedly: ${reason}` };
+    return { line, code: "unexpected_error", problems: [{ field: "$", reason }] };
   }
-  const { code, message } = error;
-  const problems = listProblems(error, command).map(({ path, message: reason }) => ({
-    field: formatJsonPath(path.split(".").map((name) => (/^\d+$/.test(name) ? Number(name) : name))),
-    reason,
-  }));
-  return { line, code, problems, text: `refused: ${message} (${code})` };
+  const problems = listProblems(error, command).map(({ path, message }) =>
+    toProblem(
+      path.split(".").map((name) => (/^\d+$/.test(name) ? Number(name) : name)),
+      message,
+    ),
+  );
+  return { line, code: error.code, problems };
 }
 
-/** Formats a path as JSONPath, such as `$.scopes[0]`. */
-function formatJsonPath(path: readonly PropertyKey[]): string {
+/** Creates the problem of a field, with its path as JSONPath, such as `$.scopes[0]`. */
+function toProblem(path: readonly PropertyKey[], reason: string): FieldProblem {
   const segments = path.map((segment) => {
     if (typeof segment === "number") return `[${segment}]`;
     const name = String(segment);
     return /^[A-Za-z_]\w*$/.test(name) ? `.${name}` : `[${JSON.stringify(name)}]`;
   });
-  return `$${segments.join("")}`;
+  return { field: `$${segments.join("")}`, reason };
 }

@@ -26,40 +26,37 @@ const NEWLINE_BYTE = 0x0a;
  */
 export async function* readLines(input: ImportInput): AsyncGenerator<Line> {
   let number = 1;
-  let line = createLineBytes();
+  /** Bytes of the line that is being read; none if the line is too long. */
+  let parts: Buffer[] = [];
+  let length = 0;
+  const add = (bytes: Buffer) => {
+    length += bytes.length;
+    if (length <= MAX_LINE_BYTES) parts.push(bytes);
+    else parts = [];
+  };
+  const endLine = () => {
+    const line = length > MAX_LINE_BYTES ? { number, problem: "is longer than 1 MiB" } : toLine(number, parts);
+    number += 1;
+    [parts, length] = [[], 0];
+    return line;
+  };
   for await (const chunk of readChunks(input)) {
     let start = 0;
     for (let end = chunk.indexOf(NEWLINE_BYTE); end >= 0; end = chunk.indexOf(NEWLINE_BYTE, start)) {
-      appendBytes(line, chunk.subarray(start, end));
-      const finishedLine = toLine(number, line);
-      if (finishedLine) yield finishedLine;
-      number += 1;
-      line = createLineBytes();
+      add(chunk.subarray(start, end));
+      const line = endLine();
+      if (line) yield line;
       start = end + 1;
     }
-    appendBytes(line, chunk.subarray(start));
+    add(chunk.subarray(start));
   }
-  const lastLine = toLine(number, line);
+  const lastLine = endLine();
   if (lastLine) yield lastLine;
 }
 
-/** Bytes of the line that is being read. `chunks` is empty if the line is too long. */
-interface LineBytes {
-  chunks: Buffer[];
-  length: number;
-}
-
-const createLineBytes = (): LineBytes => ({ chunks: [], length: 0 });
-
-function appendBytes(line: LineBytes, chunk: Buffer): void {
-  line.length += chunk.length;
-  if (line.length <= MAX_LINE_BYTES) line.chunks.push(chunk);
-  else line.chunks = [];
-}
-
-function toLine(number: number, { chunks, length }: LineBytes): Line | undefined {
-  if (length > MAX_LINE_BYTES) return { number, problem: "is longer than 1 MiB" };
-  const text = decodeUtf8(Buffer.concat(chunks));
+/** Returns undefined for a blank line. */
+function toLine(number: number, parts: readonly Buffer[]): Line | undefined {
+  const text = decodeUtf8(Buffer.concat(parts));
   if (text === undefined) return { number, problem: "is not valid UTF-8" };
   const content = number === 1 ? text.replace(/^\uFEFF/, "") : text;
   if (content.trim() === "") return undefined;
@@ -105,7 +102,7 @@ export async function withInput<Result>(
  * @returns the file's descriptor
  * @throws {InputError} if the folder for temporary files is not writable
  */
-export function openTemporaryFile(): number {
+function openTemporaryFile(): number {
   try {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), "clinic-import-"));
     const fd = fs.openSync(path.join(folder, "lines"), "w+", 0o600);

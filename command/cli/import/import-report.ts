@@ -19,12 +19,7 @@ export interface Tally {
 export type ImportEnd = "complete" | "interrupted" | "failed";
 
 /** Reports an import to the operator: each failed line, the progress, and the totals. */
-export interface ImportReport {
-  reportFailure(failure: LineFailure): Promise<void>;
-  showProgress(tally: Tally): void;
-  writeNote(text: string): void;
-  writeTotals(tally: Tally, end: ImportEnd): Promise<void>;
-}
+export type ImportReport = ReturnType<typeof createImportReport>;
 
 /**
  * Creates the report of an import.
@@ -32,56 +27,49 @@ export interface ImportReport {
  * @param options.json if true, failed lines and totals are printed to standard output, one JSON object per line.
  *   Otherwise failed lines are printed to standard error and totals to standard output, as text.
  */
-export function createImportReport(
-  lineCount: number,
-  options: { json: boolean; dryRun: boolean },
-  terminal: Terminal,
-): ImportReport {
-  const progressBar = createProgressBar("import", lineCount, terminal);
+export function createImportReport(lines: number, options: { json: boolean; dryRun: boolean }, terminal: Terminal) {
+  const progressBar = createProgressBar("import", lines, terminal);
   const startedAt = performance.now();
   const { red } = createStyle(terminal);
   return {
-    async reportFailure({ text, ...failure }) {
-      if (options.json) await terminal.writeOutput(JSON.stringify(failure));
-      // The text of the file can contain line breaks, too.
-      else await terminal.writeError(`line ${failure.line}: ${escapeControlCharacters(text)}`);
+    reportFailure: (failure: LineFailure) =>
+      options.json ? terminal.writeOutput(JSON.stringify(failure)) : terminal.writeError(formatFailure(failure)),
+    showProgress(tally: Tally) {
+      const finished = countFinishedLines(tally);
+      progressBar.show(finished, `${finished} of ${lines} lines, ${tally.invalid + tally.refused} failed`);
     },
-    showProgress: (tally) =>
-      progressBar.show(
-        countFinishedLines(tally),
-        `${countFinishedLines(tally)} of ${lineCount} lines, ${countFailedLines(tally)} failed`,
-      ),
-    writeNote: (text) => void terminal.writeError(`import: ${text}`),
-    async writeTotals(tally, end) {
-      const seconds = (performance.now() - startedAt) / 1000;
-      const left = lineCount - countFinishedLines(tally);
+    writeNote: (text: string) => void terminal.writeError(`import: ${text}`),
+    async writeTotals(tally: Tally, end: ImportEnd) {
+      const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+      const finished = countFinishedLines(tally);
+      const [failed, left] = [tally.invalid + tally.refused, lines - finished];
       if (options.json) {
-        const counts = { lines: lineCount, ...tally, failed: countFailedLines(tally), left };
-        const roundedSeconds = Math.round(seconds * 10) / 10;
-        await terminal.writeOutput(JSON.stringify({ end, ...counts, dryRun: options.dryRun, seconds: roundedSeconds }));
-        return;
+        const totals = { end, lines, ...tally, failed, left, dryRun: options.dryRun, seconds: Number(seconds) };
+        return terminal.writeOutput(JSON.stringify(totals));
       }
       if (end !== "complete")
         await terminal.writeError(
-          `import: stopped after ${countFinishedLines(tally)} of ${lineCount} lines; run the same import again to continue`,
+          `import: stopped after ${finished} of ${lines} lines; run the same import again to continue`,
         );
-      const applied = options.dryRun ? "would be applied" : "applied";
-      const failed = `${countFailedLines(tally)} failed`;
-      const failedText = countFailedLines(tally) > 0 ? red(failed) : failed;
-      const counts = `${tally.applied} ${applied}, ${tally.alreadyApplied} already applied, ${failedText}`;
-      const leftText = left > 0 ? `, ${left} left` : "";
-      await terminal.writeOutput(
-        `import: ${formatCount(lineCount, "line")}: ${counts}${leftText} (${seconds.toFixed(1)} s)`,
-      );
+      const counts = [
+        `${tally.applied} ${options.dryRun ? "would be applied" : "applied"}`,
+        `${tally.alreadyApplied} already applied`,
+        failed > 0 ? red(`${failed} failed`) : "0 failed",
+        ...(left > 0 ? [`${left} left`] : []),
+      ];
+      await terminal.writeOutput(`import: ${formatCount(lines, "line")}: ${counts.join(", ")} (${seconds} s)`);
     },
   };
 }
 
-/** Returns the number of lines that were applied, had already been applied, or failed. */
-export function countFinishedLines(tally: Tally): number {
-  return tally.applied + tally.alreadyApplied + countFailedLines(tally);
+function formatFailure({ line, code, problems }: LineFailure): string {
+  const reasons = problems.map(({ field, reason }) => (field === "$" ? reason : `${field} ${reason}`)).join("; ");
+  const text = { invalid: reasons, unexpected_error: `failed unexpectedly: ${reasons}` }[code];
+  // The text of the file can contain line breaks, too.
+  return `line ${line}: ${escapeControlCharacters(text ?? `refused: ${reasons} (${code})`)}`;
 }
 
-function countFailedLines({ invalid, refused }: Tally): number {
-  return invalid + refused;
+/** Returns the number of lines that were applied, had already been applied, or failed. */
+export function countFinishedLines({ applied, alreadyApplied, invalid, refused }: Tally): number {
+  return applied + alreadyApplied + invalid + refused;
 }

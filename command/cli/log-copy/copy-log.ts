@@ -2,43 +2,23 @@ import { createHash } from "node:crypto";
 import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
-import { AppendBatch, appendBatch, SoftDeletions } from "./copy-events.ts";
-import type { CopyServer } from "./copy-server.ts";
+import type { CopiedLog } from "./copied-log.ts";
 import type { EncodedEvent, StoredEvent } from "./stored-event.ts";
 
-export interface CopyProgress {
-  phase: "compared" | "copied" | "verified";
-  eventCount: number;
-  /** Finished share of the phase; for the first two phases, share of the source. From 0 to 1. */
-  share: number;
-}
-
 interface CopyOptions {
-  source: CopyServer;
-  target: CopyServer;
+  source: CopiedLog;
+  target: CopiedLog;
   /** If true, the logs are compared, and nothing is written. */
   verifyOnly: boolean;
   signal: AbortSignal;
-  onProgress(progress: CopyProgress): void;
-}
-
-/** Number of events of a log, and the SHA-256 (hex) of their encodings. */
-interface LogSummary {
-  events: number;
-  sha256: string;
+  /** @param share finished share of the phase, from 0 to 1; for the first two phases, share of the source */
+  onProgress(phase: "compared" | "copied" | "verified", eventCount: number, share: number): void;
 }
 
 export interface CopyResult {
   copied: number;
-  /** The events of both logs; undefined if the run was interrupted. */
-  summaries: { source: LogSummary; target: LogSummary } | undefined;
-  /** Description of the first difference that a comparison found; undefined if the logs are equal so far. */
-  difference: string | undefined;
-}
-
-interface EventPair {
-  source: EncodedEvent | undefined;
-  target: EncodedEvent | undefined;
+  /** Number of events of both logs, and the SHA-256 (hex) of their encodings; undefined if the run was interrupted. */
+  equal: { events: number; sha256: string } | undefined;
 }
 
 /**
@@ -54,54 +34,46 @@ interface EventPair {
  */
 export async function copyLog(options: CopyOptions): Promise<CopyResult> {
   const { source, target, verifyOnly, signal, onProgress } = options;
-  const [sourceDigest, targetDigest] = [createDigest(), createDigest()];
-  const softDeletions = new SoftDeletions();
-  let difference: string | undefined;
-  let copied = 0;
-  const report = (phase: CopyProgress["phase"], eventCount: number) =>
-    onProgress({ phase, eventCount, share: Number(source.reader.position) / Number(source.endPosition) });
+  const hashes = { source: createHash("sha256"), target: createHash("sha256") };
+  let [comparedCount, copiedCount] = [0, 0];
 
-  /** Compares the logs. Without `verifyOnly`, returns the source's first event that the target lacks. */
+  /** Compares the logs, up to the end of the target. Returns the source's first event that the target lacks. */
   async function compare(): Promise<EncodedEvent | undefined> {
-    for await (const pair of readPairs(source, target)) {
-      if (signal.aborted || (!pair.target && !verifyOnly)) return pair.source;
-      if (!pair.source || !pair.target?.encodedBytes.equals(pair.source.encodedBytes)) {
-        difference ??= describeDifference(pair, targetDigest.count());
-        if (!verifyOnly) throw new DomainError("target_differs", `the target is not a copy: ${difference}`);
-      }
-      if (pair.source) softDeletions.apply(pair.source);
-      sourceDigest.add(pair.source);
-      targetDigest.add(pair.target);
-      report("compared", sourceDigest.count());
+    while (!signal.aborted) {
+      const pair = { source: await source.next(), target: await target.next() };
+      if (!pair.target && (!pair.source || !verifyOnly)) return pair.source;
+      if (!pair.source || !pair.target?.encodedBytes.equals(pair.source.encodedBytes))
+        refuseTarget(describeDifference(pair.source, pair.target, comparedCount));
+      for (const hash of [hashes.source, hashes.target]) hash.update(pair.source.encodedBytes);
+      comparedCount += 1;
+      onProgress("compared", comparedCount, source.share);
     }
     return undefined;
   }
 
   async function copy(firstEvent: EncodedEvent | undefined): Promise<void> {
-    let batch = new AppendBatch();
-    const append = async () => {
-      await appendBatch(target, batch);
-      for (const event of batch.events) sourceDigest.add(event);
-      copied += batch.events.length;
-      report("copied", copied);
-      batch = new AppendBatch();
-    };
-    for (let event = firstEvent; event && !signal.aborted; event = await source.reader.next()) {
-      softDeletions.requireCopyable(event);
-      softDeletions.apply(event);
-      if (batch.add(event)) continue;
-      await append();
-      batch.add(event);
+    let batch: EncodedEvent[] = [];
+    for (let event = firstEvent; ; event = await source.next()) {
+      if (signal.aborted) return;
+      if (event && fits(batch, event)) {
+        batch.push(event);
+        continue;
+      }
+      await target.append(batch);
+      for (const { encodedBytes } of batch) hashes.source.update(encodedBytes);
+      copiedCount += batch.length;
+      onProgress("copied", copiedCount, source.share);
+      if (!event) return;
+      batch = [event];
     }
-    if (!signal.aborted) await append();
   }
 
   async function verify(): Promise<void> {
-    for (let eventCount = 1; !signal.aborted; eventCount += 1) {
-      const event = await target.reader.next();
+    for (let count = 1; !signal.aborted; count += 1) {
+      const event = await target.next();
       if (!event) return;
-      targetDigest.add(event);
-      onProgress({ phase: "verified", eventCount, share: eventCount / copied });
+      hashes.target.update(event.encodedBytes);
+      onProgress("verified", count, count / copiedCount);
     }
   }
 
@@ -114,36 +86,32 @@ export async function copyLog(options: CopyOptions): Promise<CopyResult> {
   } catch (error) {
     if (!(signal.aborted && error instanceof ServerUnavailableError)) throw error;
   }
-  const summaries = signal.aborted ? undefined : { source: sourceDigest.finish(), target: targetDigest.finish() };
-  return { copied, summaries, difference };
+  if (signal.aborted) return { copied: copiedCount, equal: undefined };
+  const sha256 = hashes.source.digest("hex");
+  if (hashes.target.digest("hex") !== sha256) refuseTarget("run log copy --verify-only to find the first difference");
+  return { copied: copiedCount, equal: { events: comparedCount + copiedCount, sha256 } };
 }
 
-/** Reads both logs from where their readers are to the end, event by event. */
-async function* readPairs(source: CopyServer, target: CopyServer): AsyncGenerator<EventPair, void> {
-  let pair: EventPair | undefined;
-  for (;;) {
-    pair = {
-      source: pair && !pair.source ? undefined : await source.reader.next(),
-      target: pair && !pair.target ? undefined : await target.reader.next(),
-    };
-    if (!pair.source && !pair.target) return;
-    yield pair;
-  }
+const MAX_APPEND_EVENTS = 500;
+
+/**
+ * Maximum size of several events in one append: half the default limit of EventStoreDB. A larger event is appended
+ * alone. Bytes.
+ */
+const MAX_APPEND_BYTES = 512 * 1024;
+
+/** Returns true if an append can contain the event after the others: the next one of their stream, and no tombstone. */
+function fits(batch: readonly EncodedEvent[], event: EncodedEvent): boolean {
+  const lastEvent = batch.at(-1);
+  if (!lastEvent) return true;
+  // A tombstone has the highest possible revision.
+  const isNext = event.stream === lastEvent.stream && event.revision === lastEvent.revision + 1n;
+  const byteCount = [...batch, event].reduce((sum, { encodedBytes }) => sum + encodedBytes.length, 0);
+  return isNext && batch.length < MAX_APPEND_EVENTS && byteCount <= MAX_APPEND_BYTES;
 }
 
-function createDigest() {
-  const hash = createHash("sha256");
-  let events = 0;
-  return {
-    count: () => events,
-    add(event: EncodedEvent | undefined): void {
-      if (!event) return;
-      hash.update(event.encodedBytes);
-      events += 1;
-    },
-    /** Returns the result. No more events can be added afterwards. */
-    finish: (): LogSummary => ({ events, sha256: hash.digest("hex") }),
-  };
+function refuseTarget(problem: string): never {
+  throw new DomainError("target_differs", `the target is not a copy: ${problem}`);
 }
 
 /**
@@ -151,23 +119,18 @@ function createDigest() {
  *
  * @param count number of equal events before the difference
  */
-function describeDifference({ source, target }: EventPair, count: number): string {
-  if (!target)
-    return `the target ends after ${formatCount(count, "event")}, but the source continues with ${describeEvent(source)}`;
-  if (!source)
-    return `the source ends after ${formatCount(count, "event")}, but the target continues with ${describeEvent(target)}`;
-  return `after ${formatCount(count, "equal event")}, the source continues with ${describeEvent(source)}, but the target with ${describeEvent(target)}${describeContent(source, target)}`;
-}
-
-function describeEvent(event: StoredEvent | undefined): string {
-  return `revision ${event?.revision} of stream ${event?.stream}`;
-}
-
-function describeContent(source: StoredEvent, target: StoredEvent): string {
-  if (source.stream !== target.stream || source.revision !== target.revision) return "";
-  const differingFields = (["id", "type", "contentType", "data", "metadata"] as const).filter((name) => {
-    const [sourceValue, targetValue] = [source[name], target[name]];
-    return Buffer.compare(Buffer.from(sourceValue), Buffer.from(targetValue)) !== 0;
-  });
-  return ` with another ${differingFields.join(", ")}`;
+function describeDifference(source: StoredEvent | undefined, target: StoredEvent | undefined, count: number): string {
+  const [sourceEvent, targetEvent] = [source, target].map(
+    (event) => event && `revision ${event.revision} of stream ${event.stream}`,
+  );
+  const events = formatCount(count, "event");
+  if (!source || !target)
+    return target
+      ? `the source ends after ${events}, but the target continues with ${targetEvent}`
+      : `the target ends after ${events}, but the source continues with ${sourceEvent}`;
+  const fields = (["id", "type", "contentType", "data", "metadata"] as const).filter(
+    (name) => Buffer.compare(Buffer.from(source[name]), Buffer.from(target[name])) !== 0,
+  );
+  const content = sourceEvent === targetEvent ? ` with another ${fields.join(", ")}` : "";
+  return `after ${formatCount(count, "equal event")}, the source continues with ${sourceEvent}, but the target with ${targetEvent}${content}`;
 }

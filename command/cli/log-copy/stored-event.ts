@@ -29,27 +29,7 @@ export function isTombstone({ type, revision }: StoredEvent): boolean {
  * metadata of a stream is in a system stream, but belongs to the copy.
  */
 export function isCopied({ stream }: Pick<StoredEvent, "stream">): boolean {
-  return !(getDescribedStream(stream) ?? stream).startsWith("$");
-}
-
-/** Returns the stream that a metadata stream describes; undefined if the stream is not a metadata stream. */
-export function getDescribedStream(stream: string): string | undefined {
-  return stream.startsWith("$$") ? stream.slice(2) : undefined;
-}
-
-/** `$tb` in the metadata of a soft-deleted stream: 2⁶³ - 1, which a JavaScript number rounds to 2⁶³. */
-const DELETED_TRUNCATE_BEFORE = 2 ** 63;
-
-/** Returns true if the event is stream metadata that deletes the described stream, but not permanently. */
-export function isSoftDeletion({ stream, type, data }: StoredEvent): boolean {
-  if (type !== "$metadata" || getDescribedStream(stream) === undefined) return false;
-  try {
-    const metadata = JSON.parse(Buffer.from(data).toString()) as { $tb?: unknown } | null;
-    return Number(metadata?.$tb) >= DELETED_TRUNCATE_BEFORE;
-  } catch {
-    // Metadata that is not JSON has no effect.
-    return false;
-  }
+  return !stream.replace(/^\$\$/, "").startsWith("$");
 }
 
 /**

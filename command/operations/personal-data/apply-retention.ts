@@ -1,14 +1,23 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
+import { BACKWARDS, END, type EventStoreDBClient, type ReadPosition } from "@eventstore/db-client";
+import type pg from "pg";
 import type { Clinic } from "../../../shared/domain/clinic/clinic.ts";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
+import { isCatalogStream } from "../../../shared/domain/events/catalog.ts";
+import { readWithin } from "../../../shared/eventstore/read-log.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { isStatementTimeout } from "../../../shared/runtime/failures.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { endsRun, isServerFailure } from "../../handling/server-failure.ts";
-import { destroyErasedKeys } from "./destroy-erased-keys.ts";
-import { endErasedLinks } from "./end-erased-links.ts";
-import { isQuarantined, type PersonalDataStores, recordAndDestroy, waitForReadModels } from "./erase-person.ts";
+import {
+  destroyErasedKeys,
+  endErasedLinks,
+  isQuarantined,
+  type PersonalDataStores,
+  ReadModelsBehindError,
+  recordAndDestroy,
+  waitForReadModels,
+} from "./erase-person.ts";
 import { type DuePerson, findClinicsWithRules, findDuePersons, type RetainedType } from "./find-due-persons.ts";
-import { requireCompleteReadModels, waitForLogEnd } from "./require-complete-read-models.ts";
 
 export interface RetentionSummary {
   /** Number of persons whose data was erased; in a dry run, whose data would be erased. */
@@ -17,7 +26,7 @@ export interface RetentionSummary {
   /** Number of clinics for which a quarantined stream may hide a visit or a rule, or whose persons cannot be found. */
   skippedClinics: number;
   destroyedKeys: number;
-  /** Number of data keys that were destroyed again, because they existed again after their erasure. */
+  /** Number of data keys that earlier erasures had destroyed, that existed again, and that are destroyed again. */
   keysDestroyedAgain: number;
   /** True if the run was interrupted. The next run continues. */
   isInterrupted: boolean;
@@ -26,12 +35,13 @@ export interface RetentionSummary {
 interface RetentionOptions {
   /** Clinic whose rules are applied; all clinics if undefined. */
   clinicId: string | undefined;
+  /** If true, nothing is erased. */
   isDryRun: boolean;
   signal: AbortSignal;
-  /** Called for each due person before the erasures start, also in a dry run. */
+  /** Called in a dry run for each person whose data would be erased. */
   onDue(person: DuePerson): Promise<void>;
-  onProgress(processedCount: number, dueCount: number): void;
-  /** Called for each person whose data cannot be erased. If a server fails, the run ends instead. */
+  onProgress(processedCount: number): void;
+  /** Called for each person whose data cannot be erased, unless a server fails. A server's failure ends the run. */
   onRefusal(person: DuePerson, error: Error): void;
   onSkippedClinic(clinicId: string, error: Error): void;
 }
@@ -50,126 +60,67 @@ export async function applyRetention(
   context: CommandContext,
   options: RetentionOptions,
 ): Promise<RetentionSummary> {
-  const { pool } = stores;
+  const { pool, log } = stores;
+  const { isDryRun, signal } = options;
   const summary: RetentionSummary = {
     erased: { customer: 0, appointment: 0, queueTicket: 0 },
-    refused: 0,
-    skippedClinics: 0,
-    destroyedKeys: 0,
-    keysDestroyedAgain: 0,
-    isInterrupted: false,
+    ...{ refused: 0, skippedClinics: 0, destroyedKeys: 0, keysDestroyedAgain: 0, isInterrupted: false },
   };
-  const skippedClinicIds = new Set<string>();
-  const skip = (clinicId: string, error: Error) => {
-    if (!skippedClinicIds.has(clinicId)) options.onSkippedClinic(clinicId, error);
-    skippedClinicIds.add(clinicId);
-  };
-  const isComplete = async (clinicId: string) => {
-    try {
-      await requireCompleteReadModels(client, pool, clinicId);
-      return true;
-    } catch (error) {
-      if (!(error instanceof DomainError)) throw error;
-      skip(clinicId, error);
-      return false;
-    }
-  };
-  async function* findPersons(clinicId: string) {
-    if (!(await isComplete(clinicId))) return;
-    try {
-      yield* findDuePersons(pool, clinicId, context.now);
-    } catch (error) {
-      // The persons of a large clinic may take too long.
-      if (isServerFailure(error) && !isStatementTimeout(error)) throw error;
-      skip(clinicId, error as Error);
-    }
-  }
-  await waitForLogEnd(client, pool);
-  const clinicIds = await findClinicsWithRules(pool, options.clinicId);
-  if (options.isDryRun) {
-    await countDuePersons(findPersons, clinicIds, options, (person) => {
-      summary.erased[person.type] += 1;
-    });
-  } else {
-    summary.keysDestroyedAgain = await destroyErasedKeys(pool);
-    const dueCount = await countDuePersons(findPersons, clinicIds, options);
-    await eraseDuePersons({ ...stores, isComplete, findPersons }, clinicIds, context, options, summary, dueCount);
-    summary.destroyedKeys += await destroyErasedKeys(pool);
-    await endErasedLinks(stores, context);
-    const hasFailure = summary.refused > 0 || skippedClinicIds.size > 0 || options.signal.aborted;
-    if (options.clinicId === undefined && !hasFailure)
-      await pool.query("UPDATE projection.task_success SET succeeded_at = now() WHERE task = 'retention'");
-  }
-  return { ...summary, skippedClinics: skippedClinicIds.size, isInterrupted: options.signal.aborted };
-}
-
-/** Finds the due persons of a clinic, like {@link findDuePersons}. If they cannot be found, skips the clinic. */
-type FindPersons = (clinicId: string) => ReturnType<typeof findDuePersons>;
-
-interface PersonSearch {
-  /** @returns false if a quarantined stream may hide a visit or a rule of the clinic */
-  isComplete(clinicId: string): Promise<boolean>;
-  findPersons: FindPersons;
-}
-
-async function countDuePersons(
-  findPersons: FindPersons,
-  clinicIds: readonly string[],
-  { signal, onDue }: RetentionOptions,
-  onCounted?: (person: DuePerson) => void,
-): Promise<number> {
-  let dueCount = 0;
-  for (const clinicId of clinicIds) {
-    for await (const { persons } of findPersons(clinicId)) {
-      if (signal.aborted) return dueCount;
-      dueCount += persons.length;
-      for (const person of persons) {
-        onCounted?.(person);
-        await onDue(person);
-      }
-    }
-  }
-  return dueCount;
-}
-
-/**
- * Erases all due persons, and waits until the read models show the erasures. Before it finds each page of persons, it
- * checks again that the read models are complete, because a long run must not overlook a recent visit or rule.
- */
-async function eraseDuePersons(
-  { isComplete, findPersons, ...stores }: PersonalDataStores & PersonSearch,
-  clinicIds: readonly string[],
-  context: CommandContext,
-  { signal, onProgress, onRefusal }: RetentionOptions,
-  summary: RetentionSummary,
-  dueCount: number,
-): Promise<void> {
   let lastPosition = -1n;
   let processedCount = 0;
   const erase = async (person: DuePerson, retentionMonths: Clinic["retentionMonths"]) => {
     try {
-      if (await isQuarantined(stores.pool, `${person.type}-${person.id}`))
+      if (await isQuarantined(pool, `${person.type}-${person.id}`))
         throw new DomainError("read_models_incomplete", "its stream is quarantined; resume the stream first");
       const result = await recordAndDestroy(stores, person, describeErasure(person, retentionMonths), context);
       summary.erased[person.type] += 1;
       summary.destroyedKeys += result.destroyedKeyCount;
       if (result.position !== undefined && result.position > lastPosition) lastPosition = result.position;
     } catch (error) {
-      if (await endsRun(stores.log, error)) throw error;
+      if (await endsRun(log, error)) throw error;
       summary.refused += 1;
-      onRefusal(person, error as Error);
+      options.onRefusal(person, error as Error);
     }
     processedCount += 1;
-    onProgress(processedCount, dueCount);
+    options.onProgress(processedCount);
   };
-  for (const clinicId of clinicIds) {
-    for await (const { persons, retentionMonths } of findPersons(clinicId)) {
-      await forEachConcurrently(persons, signal, (person) => erase(person, retentionMonths));
-      if (signal.aborted || !(await isComplete(clinicId))) break;
+  const showDue = async (person: DuePerson) => {
+    summary.erased[person.type] += 1;
+    await options.onDue(person);
+  };
+
+  async function applyRules(clinicId: string): Promise<void> {
+    await requireCompleteReadModels(client, pool, clinicId);
+    for await (const { persons, retentionMonths } of findDuePersons(pool, clinicId, context.now)) {
+      const run = isDryRun ? showDue : (person: DuePerson) => erase(person, retentionMonths);
+      await forEachConcurrently(persons, signal, run);
+      if (signal.aborted) return;
+      // A long run must not overlook a recent visit or rule.
+      await requireCompleteReadModels(client, pool, clinicId);
     }
-    if (signal.aborted) break;
   }
-  await waitForReadModels(stores.pool, lastPosition);
+
+  await waitForLogEnd(client, pool);
+  if (!isDryRun) summary.keysDestroyedAgain = await destroyErasedKeys(pool);
+  for (const clinicId of await findClinicsWithRules(pool, options.clinicId)) {
+    if (signal.aborted) break;
+    await applyRules(clinicId).catch((error: Error) => {
+      // The persons of a large clinic may take too long.
+      const isServerFault = isServerFailure(error) && !isStatementTimeout(error);
+      if (isServerFault || error instanceof ReadModelsBehindError) throw error;
+      summary.skippedClinics += 1;
+      options.onSkippedClinic(clinicId, error);
+    });
+  }
+  summary.isInterrupted = signal.aborted;
+  if (isDryRun) return summary;
+  await waitForReadModels(pool, lastPosition);
+  summary.destroyedKeys += await destroyErasedKeys(pool);
+  await endErasedLinks(stores, context);
+  const isComplete = summary.refused + summary.skippedClinics === 0 && !signal.aborted;
+  if (options.clinicId === undefined && isComplete)
+    await pool.query("UPDATE projection.task_success SET succeeded_at = now() WHERE task = 'retention'");
+  return summary;
 }
 
 function describeErasure({ categories }: DuePerson, retentionMonths: Clinic["retentionMonths"]) {
@@ -188,4 +139,80 @@ async function forEachConcurrently<Item>(
     const results = await Promise.allSettled(items.slice(index, index + MAX_CONCURRENT_ERASURES).map(run));
     for (const result of results) if (result.status === "rejected") throw result.reason;
   }
+}
+
+/** Default maximum number of events to search for the last event of the catalog. */
+const MAX_READ_EVENTS = 100_000;
+
+const PAGE_SIZE = 500;
+
+const PAGE_TIMEOUT_MS = 10_000;
+
+/** Streams with visits and retention rules. The stream of a customer concerns only this customer. */
+const REQUIRED_STREAM_PATTERN = "^(appointment|queueTicket|animal|clinic)-";
+
+/**
+ * Requires that the read models contain all events that the log contains now, as far as they concern a clinic. Otherwise
+ * they may lack a recent visit or a longer retention period, and an erasure cannot be undone.
+ *
+ * @throws {ReadModelsBehindError} if the read models do not reach the end of the log in time
+ * @throws {DomainError} `read_models_incomplete` if a stream of the clinic, or of an unknown clinic, is quarantined
+ * @throws {LogUnavailableError}
+ */
+async function requireCompleteReadModels(client: EventStoreDBClient, pool: pg.Pool, clinicId: string): Promise<void> {
+  await waitForLogEnd(client, pool);
+  const { rows } = await pool.query<{ stream: string }>(
+    `SELECT stream FROM ${READ_MODEL_SCHEMA}.quarantined_stream
+      WHERE stream ~ $1 AND COALESCE(clinic_id::text, $2) = $2 AND (stream = 'clinic-' || $2 OR stream !~ '^clinic-')
+      LIMIT 1`,
+    [REQUIRED_STREAM_PATTERN, clinicId],
+  );
+  if (!rows[0]) return;
+  throw new DomainError(
+    "read_models_incomplete",
+    `stream ${rows[0].stream} is quarantined, so the read models may lack a visit or a rule; resume the stream first`,
+  );
+}
+
+/**
+ * Waits until the read models have reached the end of the log.
+ *
+ * @throws {ReadModelsBehindError} if the read models do not reach it in time
+ * @throws {DomainError} `read_models_incomplete` if the end of the log is not found
+ * @throws {LogUnavailableError}
+ */
+export async function waitForLogEnd(
+  client: EventStoreDBClient,
+  pool: pg.Pool,
+  { maxReadEvents = MAX_READ_EVENTS, pageSize = PAGE_SIZE } = {},
+): Promise<void> {
+  await waitForReadModels(pool, await readLastPosition(client, maxReadEvents, pageSize));
+}
+
+/** Returns true for an event of the server, such as the deletion of a stream. The projectors do not receive these events. */
+const isSystemEvent = (type: string) => type.startsWith("$");
+
+/**
+ * Reads the position of the last event of a catalog stream. Other programs may have written later events.
+ *
+ * @returns -1n if the log has no such event
+ * @throws {DomainError} `read_models_incomplete` if the last `maxReadEvents` events contain none
+ */
+async function readLastPosition(client: EventStoreDBClient, maxReadEvents: number, pageSize: number): Promise<bigint> {
+  let fromPosition: ReadPosition = END;
+  for (let readCount = 0; readCount < maxReadEvents; ) {
+    const maxCount = Math.min(pageSize, maxReadEvents - readCount);
+    const page = client.readAll({ direction: BACKWARDS, fromPosition, maxCount });
+    let pageCount = 0;
+    for await (const { event } of readWithin(PAGE_TIMEOUT_MS, page)) {
+      pageCount += 1;
+      if (!event) continue;
+      fromPosition = event.position;
+      if (isCatalogStream(event.streamId) && !isSystemEvent(event.type)) return event.position.commit;
+    }
+    if (pageCount < maxCount) return -1n;
+    readCount += pageCount;
+  }
+  const problem = `the last ${maxReadEvents} events of the log belong to other programs, so the end cannot be found`;
+  throw new DomainError("read_models_incomplete", problem);
 }

@@ -2,13 +2,13 @@ import type pg from "pg";
 import type { Erasure } from "../../../shared/domain/personal-data/erasure.ts";
 import type { PersonType } from "../../../shared/domain/personal-data/person.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { destroyKeysOf } from "../../../shared/personal-data/data-key-store.ts";
+import { concernsOneStream } from "../../../shared/eventstore/stream-failure.ts";
+import { destroyKeys, destroyKeysOf } from "../../../shared/personal-data/data-key-store.ts";
 import { createPositionWatch, readPosition } from "../../../shared/postgres/read-model-position.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { CommandContext } from "../../handling/handle.ts";
-import { destroyErasedKeys } from "./destroy-erased-keys.ts";
-import { endErasedLinks } from "./end-erased-links.ts";
-import { recordErasure, recordErasureWithoutClinic, type TypeWithoutClinic } from "./record-erasure.ts";
+import { withdrawLink } from "../animal-link-operations.ts";
+import { recordErasure } from "./record-erasure.ts";
 
 /** Stores that hold personal data. The user of the database must own the read models. */
 export interface PersonalDataStores {
@@ -16,9 +16,12 @@ export interface PersonalDataStores {
   pool: pg.Pool;
 }
 
-type ErasablePerson =
-  | { type: Exclude<PersonType, TypeWithoutClinic>; id: string; clinicId: string }
-  | { type: TypeWithoutClinic; id: string };
+interface ErasablePerson {
+  type: PersonType;
+  id: string;
+  /** Absent for a person who belongs to no clinic. */
+  clinicId?: string;
+}
 
 export interface ErasureResult {
   isRecorded: boolean;
@@ -67,12 +70,10 @@ export async function recordAndDestroy(
   erasure: Erasure,
   context: CommandContext,
 ): Promise<ErasureResult> {
-  const { type, id } = person;
+  const { type, id, clinicId } = person;
   const erasureContext = { ...context, now: await readDatabaseTime(pool) };
-  const { events, statePosition: position } =
-    "clinicId" in person
-      ? await recordErasure[person.type](log, { id, clinicId: person.clinicId, ...erasure }, erasureContext)
-      : await recordErasureWithoutClinic[person.type](log, { id, ...erasure }, erasureContext);
+  const act = { id, ...(clinicId !== undefined && { clinicId }), ...erasure };
+  const { events, statePosition: position } = await recordErasure[type](log, act, erasureContext);
   const destroyedKeyCount = await destroyKeysOf(pool, { type, id }, erasure.categories);
   return { isRecorded: events.length > 0, destroyedKeyCount, position };
 }
@@ -101,4 +102,70 @@ export async function waitForReadModels(pool: pg.Pool, position: bigint): Promis
   throw new ReadModelsBehindError(
     `the read models have not reached log position ${position}; check the projection service and run the command again`,
   );
+}
+
+const MAX_KEYS = 1_000;
+
+/** SQL expression: time when the erasure `e` last erased the category of the key `k`. */
+const CATEGORY_ERASED_AT =
+  "CASE k.category WHEN 'contact' THEN e.contact_erased_at WHEN 'animal' THEN e.animal_erased_at ELSE e.notes_erased_at END";
+
+/**
+ * SQL condition for keys `k` that an erasure `e` has destroyed. If no new data of the category can be recorded, every key
+ * counts. Otherwise a key for new data may exist since the erasure.
+ */
+const IS_ERASED_KEY = `(e.final_categories ? k.category OR k.created_at < ${CATEGORY_ERASED_AT})`;
+
+/** Selects keys that still exist, although the read models show the erasure of their data. */
+const ERASED_KEYS_SQL = `
+  SELECT k.id FROM ${READ_MODEL_SCHEMA}.erasure e
+    JOIN data_keys.data_key k ON k.person_type = e.person_type AND k.person_id = e.person_id
+   WHERE k.destroyed_at IS NULL AND ($1::uuid IS NULL OR e.person_id = $1) AND ${IS_ERASED_KEY}
+  LIMIT ${MAX_KEYS}`;
+
+/**
+ * Destroys the data keys that still exist although their data was erased: keys that a restore of Postgres has brought back,
+ * and keys of an erasure that was interrupted.
+ *
+ * @param personId person of the erasures; all persons if undefined
+ */
+export async function destroyErasedKeys(pool: pg.Pool, personId?: string): Promise<number> {
+  let destroyedCount = 0;
+  for (;;) {
+    const { rows } = await pool.query<{ id: string }>(ERASED_KEYS_SQL, [personId ?? null]);
+    destroyedCount += await destroyKeys(
+      pool,
+      rows.map(({ id }) => id),
+    );
+    if (rows.length < MAX_KEYS) return destroyedCount;
+  }
+}
+
+const MAX_LINKS = 1_000;
+
+const ERASED_LINKS_SQL = `
+  SELECT l.animal_id AS "animalId", l.application_id AS "applicationId", l.clinic_id AS "clinicId"
+    FROM ${READ_MODEL_SCHEMA}.animal_link l
+    JOIN ${READ_MODEL_SCHEMA}.erasure e ON e.person_type = 'customer' AND e.person_id = l.customer_id
+   WHERE e.contact_erased_at IS NOT NULL AND ($1::uuid IS NULL OR l.customer_id = $1)
+   LIMIT ${MAX_LINKS}`;
+
+/**
+ * Withdraws the links of erased owners, at most 1,000. The erasure has ended these links already, and the withdrawal
+ * informs the applications. A link whose stream cannot be read is skipped.
+ *
+ * @param customerId owner of the links; all owners if undefined
+ */
+export async function endErasedLinks(
+  { log, pool }: PersonalDataStores,
+  context: CommandContext,
+  customerId?: string,
+): Promise<void> {
+  const { rows } = await pool.query<{ animalId: string; applicationId: string; clinicId: string }>(ERASED_LINKS_SQL, [
+    customerId ?? null,
+  ]);
+  for (const link of rows)
+    await withdrawLink(log, { ...link, requestedBy: "clinic" }, context).catch(async (error: unknown) => {
+      if (!(await concernsOneStream(log, error))) throw error;
+    });
 }

@@ -4,13 +4,9 @@ import { SignJWT } from "jose";
 import { z } from "zod";
 import { loadAggregate } from "../../../command/handling/handle.ts";
 import { createOperatorContext } from "../../../command/handling/operator.ts";
-import {
-  hashClientSecret,
-  issueCredential,
-  revokeCredential,
-} from "../../../command/operations/application-operations.ts";
+import { issueCredential, revokeCredential } from "../../../command/operations/application-operations.ts";
 import { registerAuditor } from "../../../command/operations/auditor-operations.ts";
-import { parseCredential } from "../../../command/operations/credentials.ts";
+import { hashSecret, parseCredential } from "../../../command/operations/credentials.ts";
 import { OPERATOR_PREFIX, registerOperator } from "../../../command/operations/operator-operations.ts";
 import { auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
 import { operatorAggregate } from "../../../shared/domain/operator.ts";
@@ -37,7 +33,7 @@ export async function ensureClientSecrets(
   const secrets: Record<string, string> = {};
   for (const applicationId of applicationIds) {
     const savedSecret = savedCredentials[applicationId];
-    const savedHash = savedSecret && hashClientSecret(savedSecret);
+    const savedHash = savedSecret && hashSecret(savedSecret);
     const credentials = (await loadAggregate(log, applicationAggregate, applicationId)).state?.credentials ?? [];
     if (savedSecret && credentials.some(({ secretHash }) => secretHash === savedHash)) {
       secrets[applicationId] = savedSecret;

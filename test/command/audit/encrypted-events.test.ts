@@ -14,8 +14,7 @@ import {
 import { withClient } from "../../../deploy/local/servers/database-roles.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
-import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
-import { createTestDataKeys } from "../../support/data-keys.ts";
+import { createTestDataKeys, type TestDataKeys } from "../../support/data-keys.ts";
 import { createClinic, createTestOperatorContext } from "../../support/partner.ts";
 import { runAuditCommand } from "./cli-terminal.ts";
 import { type AuditWorld, requestAudit, startAuditWorld, type TestAuditor } from "./world.ts";
@@ -24,7 +23,7 @@ describe("encrypted events in the audit API", () => {
   let world: AuditWorld;
   let client: EventStoreDBClient;
   let pool: pg.Pool;
-  let dataKeys: DataKeys;
+  let dataKeys: TestDataKeys;
   let auditor: TestAuditor;
   let clinicId: string;
   let customerId: string;

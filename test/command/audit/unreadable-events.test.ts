@@ -143,10 +143,9 @@ describe("one event that this release cannot read", function () {
     const { clinicId, customerId, animalId, stream } = history;
     const output = path.join(folder, "disclosure.json");
     const ids = ["--clinic", clinicId, "--customer", customerId];
-    const { code, errorLines } = await runClinic(
-      ["customer", "disclose", ...ids, "--output", output, "--actor", "ada"],
-      { env: { ...world.env, DATABASE_URL: world.database.urls.projection } },
-    );
+    const { code, errorLines } = await runClinic(["customer", "disclose", ...ids, "--out", output, "--actor", "ada"], {
+      env: { ...world.env, DATABASE_URL: world.database.urls.projection },
+    });
     expect([code, errorLines]).to.deep.equal([0, []]);
     const disclosure: Disclosure = JSON.parse(fs.readFileSync(output, "utf8"));
     expect(disclosure.clinic.timezone).to.equal("Europe/Istanbul");

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { clinicCommandLine } from "../../../command/cli/command-line.ts";
 import { parseLine } from "../../../command/cli/import/import-line.ts";
-import { hashClientSecret } from "../../../command/operations/application-operations.ts";
+import { hashSecret } from "../../../command/operations/credentials.ts";
 import type { PartnerApplicationEvent } from "../../../shared/domain/events/partner.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { connectToLog } from "../../support/connections.ts";
@@ -66,7 +66,7 @@ describe("the operator's command line", () => {
     const client = connectToLog(env.EVENTSTORE_URL ?? "");
     const events = await createEventLog(client).read<PartnerApplicationEvent>(`partnerApplication-${id}`);
     const issuedEvent = events.find(({ type }) => type === "CredentialIssued");
-    expect(issuedEvent?.data).to.include({ secretHash: hashClientSecret(clientSecret) });
+    expect(issuedEvent?.data).to.include({ secretHash: hashSecret(clientSecret) });
   });
 
   it("in text, a secret is on a line of its own", async () => {

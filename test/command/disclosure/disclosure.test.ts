@@ -129,7 +129,7 @@ describe("customer disclose", () => {
 
   const disclose = (output: string, ...args: string[]) => {
     const outputFile = path.join(folder, output);
-    const words = ["customer", "disclose", "--customer", history.customerId, "--output", outputFile, "--actor", "ada"];
+    const words = ["customer", "disclose", "--customer", history.customerId, "--out", outputFile, "--actor", "ada"];
     return runClinic([...words, ...args], { env: { ...world.env, DATABASE_URL: world.database.urls.projection } });
   };
 

@@ -12,7 +12,7 @@ import { MAX_ENDPOINTS } from "../../../command/operations/endpoint-quota.ts";
 import { revokeInstallation } from "../../../command/operations/installation-operations.ts";
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
 import { selectClinic } from "../../../command/operations/people-operations.ts";
-import { recordErasureWithoutClinic } from "../../../command/operations/personal-data/record-erasure.ts";
+import { recordErasure } from "../../../command/operations/personal-data/record-erasure.ts";
 import { requestReplay } from "../../../command/operations/replay-operations.ts";
 import { loadSandbox, resetSandbox } from "../../../command/operations/sandbox-operations.ts";
 import {
@@ -267,7 +267,7 @@ describe("commands on streams that a tenant has lengthened by 2,000 events", () 
     const clinic = await createClinic(log);
     const userId = randomUUID();
     const erased = { categories: ["notes" as const], cause: "request" as const, reason: "asked" };
-    await recordErasureWithoutClinic.portalUser(log, { id: userId, ...erased }, context);
+    await recordErasure.portalUser(log, { id: userId, ...erased }, context);
     const selections = [clinic.branchId, null].map(
       (branchId) => ({ type: "ClinicSelected", data: { userId, clinicId: clinic.clinicId, branchId } }) as const,
     );

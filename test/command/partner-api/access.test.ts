@@ -11,20 +11,18 @@ import {
   type PartnerWorld,
   sendRequest,
   startTestCommandService,
-  type TestCommand,
 } from "../../support/partner.ts";
+import { useResource } from "../../support/resources.ts";
 
 const ENDPOINT = { url: "http://127.0.0.1:9/hook", events: ["appointment.created"] };
 
 describe("partner access", () => {
-  let command: TestCommand;
+  const command = useResource(startTestCommandService);
   let world: PartnerWorld;
 
   before(async () => {
-    command = await startTestCommandService();
     world = await createPartnerWorld(command);
   });
-  after(() => command.stop());
 
   type Method = "POST" | "PATCH" | "DELETE";
   const send = (caller: PartnerWorld, method: Method, path: string, body?: unknown, headers = {}) => {

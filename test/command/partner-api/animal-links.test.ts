@@ -11,7 +11,6 @@ import { animalConsentStreams, type ConsentCoverage } from "../../../shared/doma
 import type { AnimalAccess } from "../../../shared/domain/events/partner.ts";
 import { SANDBOX_LINK_CODES } from "../../../shared/domain/partner/sandbox-link-code.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { MAX_WRONG_CODES_PER_HOUR } from "../../../shared/partner-api/rate-limits.ts";
 import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
@@ -21,19 +20,15 @@ import {
   type PartnerResponse,
   type TestClinic,
 } from "../../support/partner.ts";
-import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+import { type Partner, startPartnerApi } from "../../support/partner-api.ts";
 import { createPlainLog } from "../../support/plain-log.ts";
+import { useResource } from "../../support/resources.ts";
 
 const HOUR_MS = 60 * 60_000;
 const linkCodes = createLinkCodes(JSON.parse(PERSONAL_DATA_KEYS));
 
 describe("animal links", () => {
-  let api: PartnerApi;
-
-  before(async () => {
-    api = await startPartnerApi();
-  });
-  after(() => api.stop());
+  const api = useResource(startPartnerApi);
 
   interface Installation {
     partner: Partner;
@@ -160,39 +155,6 @@ describe("animal links", () => {
     };
     for (const [name, code] of Object.entries(codes))
       expect([name, toRefusal(await redeem(installation, code))]).to.eql([name, INVALID_CODE]);
-  });
-
-  it("an installation that sends ten wrong codes in an hour cannot redeem codes, and others can", async () => {
-    const installation = await install("linked");
-    const otherInstallation = await install("linked", installation.clinic);
-    const code = await createCode(installation);
-    const guesses = await Promise.all(
-      Array.from({ length: MAX_WRONG_CODES_PER_HOUR + 5 }, (_, index) =>
-        redeem(installation, `WR0NG-${String(index).padStart(7, "0")}`),
-      ),
-    );
-    expect(guesses.filter(({ status }) => status === 422)).to.have.length(MAX_WRONG_CODES_PER_HOUR);
-    const refused = await redeem(installation, code);
-    expect([refused.status, refused.body.error]).to.eql([429, "rate_limit_exceeded"]);
-    expect(refused.headers.get("RateLimit-Remaining")).to.equal("0");
-    expect(Number(refused.headers.get("Retry-After"))).to.be.within(1, 3_600);
-    const otherCode = await createCode(otherInstallation);
-    expect((await redeem(otherInstallation, otherCode)).status).to.equal(201);
-    expect((await send(installation, "GET", "/animal-links")).status).to.equal(200);
-  });
-
-  it("if two partners send one code at the same time, only the partner of the code gets the link", async () => {
-    const installation = await install("linked");
-    const rival = await install("linked", installation.clinic);
-    const code = await createCode(installation);
-    const responses = await Promise.all(
-      Array.from({ length: 5 }, () => [redeem(rival, code), redeem(installation, code)]).flat(),
-    );
-    const linkIds = new Set(responses.filter(({ status }) => status === 201).map(({ body }) => body.link.id));
-    expect(responses.map(({ status }) => status)).to.eql(Array.from({ length: 5 }, () => [422, 201]).flat());
-    expect(linkIds).to.have.property("size", 1);
-    const types = await readConsentTypes(installation.clinic.animalId);
-    expect(types.filter((type) => type === "AnimalLinked")).to.have.length(1);
   });
 
   it("if two processes redeem one code at the same time, they return one link", async () => {

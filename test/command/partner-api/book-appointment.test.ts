@@ -18,7 +18,8 @@ import {
   type PartnerResponse,
   type TestClinic,
 } from "../../support/partner.ts";
-import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+import { type Partner, startPartnerApi } from "../../support/partner-api.ts";
+import { useResource } from "../../support/resources.ts";
 
 const DATE = "2099-05-04";
 const toTime = (time: string) => `${DATE}T${time}:00.000Z`;
@@ -29,12 +30,7 @@ interface Clinic extends TestClinic {
 
 describe("bookings of free times", function () {
   this.timeout(120_000);
-  let api: PartnerApi;
-
-  before(async () => {
-    api = await startPartnerApi();
-  });
-  after(() => api.stop());
+  const api = useResource(startPartnerApi);
 
   const context = () => createTestOperatorContext();
 

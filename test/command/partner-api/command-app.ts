@@ -5,9 +5,7 @@ import { pino } from "pino";
 import { type CommandAppOptions, createCommandApp } from "../../../command/app.ts";
 import { createUncachedDecider } from "../../../command/handling/aggregate-cache.ts";
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
-import { createFailingEndpointDisabler } from "../../../command/partner-api/disable-failing-endpoint.ts";
-import { createReplayableDeliveryFinder } from "../../../command/partner-api/find-replayable-delivery.ts";
-import { createSlotSearch } from "../../../command/partner-api/slot-search.ts";
+import { createReadModels } from "../../../command/partner-api/read-models.ts";
 import { createTokenSigner } from "../../../command/partner-api/token-signer.ts";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
@@ -23,6 +21,7 @@ import {
   type TestCommand,
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
+import { releaseLater } from "../../support/resources.ts";
 import { getTestServers } from "../../support/stack.ts";
 
 /** Creates an appointment as a partner. @param overrides fields that replace those of a valid body */
@@ -59,9 +58,7 @@ export async function serveCommandApp(
     checkReadiness: async () => ({}),
     limiter,
     waitForReadModels: async () => undefined,
-    disableFailingEndpoint: createFailingEndpointDisabler(pool, command.log, logger),
-    findReplayableDelivery: createReplayableDeliveryFinder(pool),
-    slotSearch: createSlotSearch(pool),
+    ...createReadModels(pool, command.log, logger),
     tokenSigner: await createTokenSigner([command.signingKey as never], TOKEN_ISSUER),
     tokenIssuer: TOKEN_ISSUER,
     secretBox: createSecretBox({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
@@ -76,11 +73,11 @@ export async function serveCommandApp(
   const server = await listen(app.callback(), "127.0.0.1", 0, undefined, clientTimeouts);
   return {
     url: server.url,
-    async stop() {
+    stop: releaseLater(async () => {
       await server.close();
       limiter.close();
       await pool.end();
-    },
+    }),
   };
 }
 
@@ -109,6 +106,7 @@ export async function spawnCommand(
   child.stdout.on("data", (text) => {
     output += text;
   });
+  releaseLater(() => child.kill("SIGKILL"));
   const url = await eventually("the service listens", () => {
     if (child.exitCode !== null) throw new Error(`the service exited with code ${child.exitCode}`);
     return /"url":"([^"]+)"/.exec(output)?.[1];

@@ -1,20 +1,20 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { sendRequest, startTestCommandService, type TestCommand } from "../../support/partner.ts";
-import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+import { type Partner, startPartnerApi } from "../../support/partner-api.ts";
+import { useResource } from "../../support/resources.ts";
 
 const DAY_MS = 86_400_000;
 
 describe("idempotency keys over two processes", function () {
   this.timeout(120_000);
-  let api: PartnerApi;
+  const api = useResource(startPartnerApi);
   let commands: TestCommand[];
   let partner: Partner;
   // biome-ignore lint/suspicious/noExplicitAny: the API's responses have no type in tests
   let sandbox: any;
 
   before(async () => {
-    api = await startPartnerApi();
     const otherCommand = await startTestCommandService({
       EVENTSTORE_URL: api.eventstoreUrl,
       DATABASE_URL: api.database.urls.command,
@@ -22,10 +22,6 @@ describe("idempotency keys over two processes", function () {
       TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [api.command.signingKey] }),
     });
     commands = [api.command, otherCommand];
-  });
-  after(async () => {
-    await commands[1]?.stop();
-    await api.stop();
   });
   beforeEach(async () => {
     partner = await api.createPartner();
@@ -40,18 +36,6 @@ describe("idempotency keys over two processes", function () {
   };
   const reset = (index: number) =>
     sendRequest("POST", `${commands[index]!.url}/sandbox/v1/sandbox/reset`, partner.headers);
-
-  it("concurrent requests with one key create one appointment, and other bodies are refused", async () => {
-    const key = randomUUID();
-    const responses = await Promise.all(Array.from({ length: 20 }, (_, n) => create(n, key, n < 12 ? "a" : "b")));
-    const created = responses.filter(({ status }) => status === 201);
-    expect(new Set(created.map(({ body }) => body.appointment.id)).size).to.equal(1);
-    expect([8, 12]).to.include(created.length);
-    const refused = responses.filter(({ status }) => status !== 201);
-    expect(new Set(refused.map(({ status, body }) => `${status} ${body.error}`))).to.deep.equal(
-      new Set(["409 idempotency_conflict"]),
-    );
-  });
 
   it("during resets of the sandbox, each key has one appointment in each generation", async () => {
     const keys = Array.from({ length: 4 }, () => randomUUID());

@@ -10,22 +10,20 @@ import {
   type PartnerWorld,
   sendRequest,
   startTestCommandService,
-  type TestCommand,
 } from "../../support/partner.ts";
+import { useResource } from "../../support/resources.ts";
 import { postAppointment } from "./command-app.ts";
 
 const SCHEDULED_AT = "2099-05-04T10:00:00+03:00";
 
 describe("createPartnerAppointment", () => {
-  let command: TestCommand;
+  const command = useResource(startTestCommandService);
   let world: PartnerWorld;
   let otherWorld: PartnerWorld;
 
   before(async () => {
-    command = await startTestCommandService();
     [world, otherWorld] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
   });
-  after(() => command.stop());
 
   const createBody = (overrides: Record<string, unknown> = {}) => ({
     branchId: world.branchId,

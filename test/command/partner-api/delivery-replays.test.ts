@@ -4,11 +4,11 @@ import type pg from "pg";
 import { pino } from "pino";
 import { toMetadata } from "../../../command/handling/handle.ts";
 import { disableEndpoint } from "../../../command/operations/webhook-endpoint-operations.ts";
-import { createReplayableDeliveryFinder } from "../../../command/partner-api/find-replayable-delivery.ts";
+import { createReadModels } from "../../../command/partner-api/read-models.ts";
 import { deriveDeliveryReplayId, deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import type { AnimalAccess, WebhookReplayEvent } from "../../../shared/domain/events/partner.ts";
-import { createPool } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { createTestPool } from "../../support/connections.ts";
 import {
   createPartnerWorld,
   createTestOperatorContext,
@@ -21,8 +21,7 @@ import { type EndpointWorld, startEndpointWorld } from "./endpoint-world.ts";
 
 const logger = pino({ enabled: false });
 
-const connect = (url: string) =>
-  createPool({ url, applicationName: "test", size: 4, statementTimeoutMs: 1_000, logger });
+const connect = (url: string) => createTestPool(url, { statementTimeoutMs: 1_000 });
 
 /** Maximum number of requests in a row that end without a replay of the delivery. */
 const MAX_INEFFECTIVE_REQUESTS = 20;
@@ -38,13 +37,8 @@ describe("replayWebhookDelivery", () => {
     ({ command, world, createEndpoint, getReference } = await startEndpointWorld());
     database = await createReadModelDatabase();
     pool = connect(database.urls.command);
-    server = await serveCommandApp(command, { findReplayableDelivery: createReplayableDeliveryFinder(pool) });
+    server = await serveCommandApp(command, createReadModels(pool, command.log, logger));
     await approve();
-  });
-  after(async () => {
-    await server.stop();
-    await pool.end();
-    await Promise.all([command.stop(), database.close()]);
   });
   beforeEach(async () => {
     endpointId = await createEndpoint();
@@ -218,11 +212,8 @@ describe("replayWebhookDelivery", () => {
   it("a replay fails with 503 while Postgres is unavailable, or has no filled read models of this release", async () => {
     const deliveryId = await insertDelivery();
     const unreachablePool = connect("postgres://nobody:nothing@127.0.0.1:9/clinic");
-    const findReplayableDelivery = createReplayableDeliveryFinder(unreachablePool);
-    const lonelyServer = await serveCommandApp(command, { findReplayableDelivery });
+    const lonelyServer = await serveCommandApp(command, createReadModels(unreachablePool, command.log, logger));
     const responses = [await replay(deliveryId, world, lonelyServer.url)];
-    await lonelyServer.stop();
-    await unreachablePool.end();
     for (const [breakSql, repairSql] of [
       [
         `UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET filled = false`,

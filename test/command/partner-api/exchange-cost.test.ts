@@ -1,45 +1,35 @@
 import { randomUUID } from "node:crypto";
-import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import { pino } from "pino";
 import { AggregateCache } from "../../../command/handling/aggregate-cache.ts";
 import { revokeApplication, revokeCredential } from "../../../command/operations/application-operations.ts";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { connectToLog } from "../../support/connections.ts";
 import {
   createApplication,
   createTestOperatorContext,
   sendTokenRequest,
   startTestCommandService,
   type TestApplication,
-  type TestCommand,
 } from "../../support/partner.ts";
 import { createPlainLog } from "../../support/plain-log.ts";
+import { releaseLater, useResource } from "../../support/resources.ts";
 import { getTestServers } from "../../support/stack.ts";
 import { serveCommandApp } from "./command-app.ts";
 
 describe("the cost of a refused token exchange", () => {
-  let command: TestCommand;
-  let client: EventStoreDBClient;
-  let cache: AggregateCache;
+  const command = useResource(startTestCommandService);
   let observedApp: Awaited<ReturnType<typeof serveCommandApp>>;
   /** Names of the operations that the service called on the event log. */
   let logCalls: string[] = [];
 
   before(async () => {
-    command = await startTestCommandService();
-    client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
+    const client = connectToLog((await getTestServers()).eventstoreUrl);
     const log = recordCalls(createPlainLog(client));
-    cache = new AggregateCache(client, log, pino({ enabled: false }));
+    const cache = new AggregateCache(client, log, pino({ enabled: false }));
+    releaseLater(() => cache.close());
     observedApp = await serveCommandApp(command, { log, decide: cache.decide });
   });
-  after(async () => {
-    await observedApp.stop();
-    await cache.close();
-    await command.stop();
-    await client.dispose();
-  });
-
   function recordCalls(log: EventLog): EventLog {
     return new Proxy(log, {
       get(target, name, receiver) {

@@ -9,26 +9,17 @@ import {
   sendTokenRequest,
   startTestCommandService,
   type TestApplication,
-  type TestCommand,
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
-import type { TestDatabase } from "../../support/stack.ts";
+import { useResource } from "../../support/resources.ts";
 
 describe("exchangeToken", () => {
-  let database: TestDatabase;
-  let command: TestCommand;
+  const database = useResource(createMigratedDatabase);
+  const command = useResource(() => startTestCommandService({ DATABASE_URL: database.urls.command }));
   let application: TestApplication;
 
-  before(async () => {
-    database = await createMigratedDatabase();
-    command = await startTestCommandService({ DATABASE_URL: database.urls.command });
-  });
   beforeEach(async () => {
     application = await createApplication(command.log, "production", ["appointments:read", "clinic:read"]);
-  });
-  after(async () => {
-    await command.stop();
-    await database.drop();
   });
 
   const post = (body: string, headers: Record<string, string> = {}) =>

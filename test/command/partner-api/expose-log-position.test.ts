@@ -1,30 +1,21 @@
 import { expect } from "chai";
-import type pg from "pg";
 import { pino } from "pino";
 import { createReadModelWaiter } from "../../../command/partner-api/expose-log-position.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createPositionWatch, readPosition } from "../../../shared/postgres/read-model-position.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
-import { createReadModelDatabase, type ReadModelDatabase } from "../../support/read-models.ts";
+import { createReadModelDatabase } from "../../support/read-models.ts";
+import { releaseLater, useResource } from "../../support/resources.ts";
 
 const logger = pino({ enabled: false });
 
 describe("waiting for the read models before a response", () => {
-  let database: ReadModelDatabase;
-  const pools: pg.Pool[] = [];
-
-  before(async () => {
-    database = await createReadModelDatabase();
-  });
-  after(async () => {
-    await Promise.all(pools.map((pool) => pool.end()));
-    await database.close();
-  });
+  const database = useResource(createReadModelDatabase);
 
   function createWait(url = database.urls.command) {
     const warnings: unknown[] = [];
     const pool = createPool({ url, applicationName: "test", size: 2, statementTimeoutMs: 1_000, logger });
-    pools.push(pool);
+    releaseLater(() => pool.end());
     const watch = createPositionWatch(() => readPosition(pool));
     const warn = (...args: unknown[]) => void warnings.push(args);
     return { warnings, wait: createReadModelWaiter(watch, Object.assign(Object.create(logger), { warn })) };

@@ -10,9 +10,9 @@ import {
   type PartnerWorld,
   sendRequest,
   startTestCommandService,
-  type TestCommand,
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
+import { useResource } from "../../support/resources.ts";
 
 /** Valid or invalid content of a token's header or payload. */
 type TokenPart = Record<string, unknown>;
@@ -26,7 +26,7 @@ function signUnchecked(header: TokenPart, payload: TokenPart, key: KeyObject): s
 }
 
 describe("forged access tokens", () => {
-  let command: TestCommand;
+  const command = useResource(startTestCommandService);
   let world: PartnerWorld;
   /** Verifier that fetches the keys over HTTP, as the query API does. */
   let verifyRemotely: TokenVerifier;
@@ -34,7 +34,6 @@ describe("forged access tokens", () => {
   let publicJwk: JWK;
 
   before(async () => {
-    command = await startTestCommandService();
     world = await createPartnerWorld(command);
     signingKey = createPrivateKey({ key: command.signingKey as never, format: "jwk" });
     const jwksUrl = `${command.url}/.well-known/jwks.json`;
@@ -45,7 +44,6 @@ describe("forged access tokens", () => {
     );
     verifyRemotely = createTokenVerifier(keys, TOKEN_ISSUER);
   });
-  after(() => command.stop());
 
   const now = () => Math.floor(Date.now() / 1000);
   const createHeader = (overrides: TokenPart = {}): TokenPart => ({

@@ -15,20 +15,18 @@ import {
   type PartnerWorld,
   sendTokenRequest,
   startTestCommandService,
-  type TestCommand,
 } from "../../support/partner.ts";
+import { useResource } from "../../support/resources.ts";
 import { getTestServers } from "../../support/stack.ts";
 import { postAppointment, serveCommandApp, spawnCommand } from "./command-app.ts";
 
 describe("idempotency of createPartnerAppointment", () => {
-  let command: TestCommand;
+  const command = useResource(startTestCommandService);
   let world: PartnerWorld;
 
   before(async () => {
-    command = await startTestCommandService();
     world = await createPartnerWorld(command);
   });
-  after(() => command.stop());
 
   const createAppointment = (url: string, key: string, overrides = {}, headers = world.headers) =>
     postAppointment(url, { ...world, headers }, key, overrides);
@@ -70,19 +68,13 @@ describe("idempotency of createPartnerAppointment", () => {
       },
     };
     const service = await serveCommandApp(command, { log });
-    try {
-      const key = randomUUID();
-      const firstResponse = await createAppointment(service.url, key);
-      expect(logCalls.filter((logCall) => logCall.endsWith("appointment"))).to.deep.equal(["append appointment"]);
-      const secondResponse = await createAppointment(service.url, key);
-      expect([secondResponse.text, isReplay(secondResponse)]).to.deep.equal([firstResponse.text, true]);
-      expect((await createAppointment(service.url, key, { notes: "other" })).body.error).to.equal(
-        "idempotency_conflict",
-      );
-      expect(logCalls.filter((logCall) => logCall.endsWith("appointment"))).to.have.length(1);
-    } finally {
-      await service.stop();
-    }
+    const key = randomUUID();
+    const firstResponse = await createAppointment(service.url, key);
+    expect(logCalls.filter((logCall) => logCall.endsWith("appointment"))).to.deep.equal(["append appointment"]);
+    const secondResponse = await createAppointment(service.url, key);
+    expect([secondResponse.text, isReplay(secondResponse)]).to.deep.equal([firstResponse.text, true]);
+    expect((await createAppointment(service.url, key, { notes: "other" })).body.error).to.equal("idempotency_conflict");
+    expect(logCalls.filter((logCall) => logCall.endsWith("appointment"))).to.have.length(1);
   });
 
   it("an idempotency key is effective across several processes and a restart", async () => {

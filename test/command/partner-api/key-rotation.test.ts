@@ -64,7 +64,6 @@ describe("rotation of the token signing keys", () => {
     keys = { a: await createKey("a"), b: await createKey("b") };
     world = await createPartnerWorld(await serveWithKeys("a"));
   });
-  after(() => command?.stop());
 
   it("the command service and a remote verifier accept old tokens only while the old key is published", async () => {
     const verifyRemotely = await createRemoteVerifier();

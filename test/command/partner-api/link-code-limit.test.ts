@@ -12,21 +12,20 @@ import {
   type PartnerWorld,
   sendRequest,
   startTestCommandService,
-  type TestCommand,
 } from "../../support/partner.ts";
+import { useResource } from "../../support/resources.ts";
 import { serveCommandApp } from "./command-app.ts";
 
 const linkCodes = createLinkCodes(JSON.parse(PERSONAL_DATA_KEYS));
 
 describe("the limit of wrong link codes", () => {
-  let command: TestCommand;
+  const command = useResource(startTestCommandService);
   /** Two applications with their own rate limiters. To Postgres, each is a separate process. */
   let apps: Awaited<ReturnType<typeof serveCommandApp>>[];
   let limiterWorld: LimiterWorld;
   let examinedCodes: string[] = [];
 
   before(async () => {
-    command = await startTestCommandService();
     const listLinkIds = (code: string) => {
       examinedCodes.push(code);
       return linkCodes.listLinkIds(code);
@@ -41,11 +40,6 @@ describe("the limit of wrong link codes", () => {
   });
   beforeEach(() => {
     examinedCodes = [];
-  });
-  after(async () => {
-    for (const app of apps) await app.stop();
-    await limiterWorld.stop();
-    await command.stop();
   });
 
   const createWrongCode = (index: number) => `WR0NG-${String(index).padStart(7, "0")}`;

@@ -14,8 +14,8 @@ import {
   createTestOperatorContext,
   type PartnerWorld,
   startTestCommandService,
-  type TestCommand,
 } from "../../support/partner.ts";
+import { useResource } from "../../support/resources.ts";
 import { getTestServers } from "../../support/stack.ts";
 import { postAppointment, spawnCommand } from "./command-app.ts";
 
@@ -23,18 +23,13 @@ import { postAppointment, spawnCommand } from "./command-app.ts";
 const MAX_DELAY_MS = 1_000;
 
 describe("revocations with two command processes", () => {
-  let command: TestCommand;
+  const command = useResource(startTestCommandService);
   let secondCommand: Awaited<ReturnType<typeof spawnCommand>>;
   let urls: string[];
 
   before(async () => {
-    command = await startTestCommandService();
     secondCommand = await spawnCommand(command, (await getTestServers()).eventstoreUrl);
     urls = [command.url, secondCommand.url];
-  });
-  after(async () => {
-    await secondCommand.stop("SIGTERM");
-    await command.stop();
   });
 
   const context = createTestOperatorContext();

@@ -2,21 +2,18 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { eventually } from "../../support/eventually.ts";
 import type { PartnerResponse } from "../../support/partner.ts";
-import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+import { type Partner, startPartnerApi } from "../../support/partner-api.ts";
+import { useResource } from "../../support/resources.ts";
 
 const DAY_MS = 86_400_000;
 const toTime = (days: number) => new Date(Date.now() + days * DAY_MS).toISOString();
 
 describe("changes of appointments in the sandbox", () => {
-  let api: PartnerApi;
+  const api = useResource(startPartnerApi);
   let partner: Partner;
   // biome-ignore lint/suspicious/noExplicitAny: the API's responses have no type in tests
   let sandbox: any;
 
-  before(async () => {
-    api = await startPartnerApi();
-  });
-  after(() => api.stop());
   beforeEach(async () => {
     partner = await api.createPartner();
     sandbox = (await partner.request("GET", "/sandbox")).body.sandbox;

@@ -1,7 +1,4 @@
-import { createPublicKey } from "node:crypto";
 import { expect } from "chai";
-import { createVerifier } from "fast-jwt";
-import * as oauth from "oauth4webapi";
 import * as client from "openid-client";
 import { ClientCredentials, type ModuleOptions } from "simple-oauth2";
 import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
@@ -13,8 +10,6 @@ import {
   type TestApplication,
   type TestCommand,
 } from "../../support/partner.ts";
-
-const INSECURE = { [oauth.allowInsecureRequests]: true };
 
 /** Exchanges credentials with unmodified client libraries that implement RFC 6749 and RFC 8414. */
 describe("the token operation with OAuth clients", () => {
@@ -30,7 +25,6 @@ describe("the token operation with OAuth clients", () => {
     command = await startTestCommandService({ PORT: String(port), TOKEN_ISSUER: origin });
     application = await createApplication(command.log, "sandbox", ["sandbox:write", "clinic:read"]);
   });
-  after(() => command.stop());
 
   /** Returns the error of a promise that must reject. */
   const catchError = (promise: Promise<unknown>) =>
@@ -101,26 +95,6 @@ describe("the token operation with OAuth clients", () => {
     });
   });
 
-  describe("oauth4webapi", () => {
-    it("oauth4webapi discovers the server, and gets a token with each method of authentication", async () => {
-      const discovery = { algorithm: "oauth2", ...INSECURE } as const;
-      const server = await oauth.processDiscoveryResponse(issuer, await oauth.discoveryRequest(issuer, discovery));
-      const app = { client_id: application.applicationId };
-      const { clientSecret } = application;
-      for (const authenticate of [oauth.ClientSecretBasic(clientSecret), oauth.ClientSecretPost(clientSecret)]) {
-        const response = await oauth.clientCredentialsGrantRequest(server, app, authenticate, {}, INSECURE);
-        const token = await oauth.processClientCredentialsResponse(server, app, response);
-        expect(token).to.include({ token_type: "bearer", scope: "sandbox:write clinic:read" });
-      }
-      const refusal = await oauth.genericTokenEndpointRequest(
-        ...([server, app, oauth.ClientSecretBasic(clientSecret), "password", {}, INSECURE] as const),
-      );
-      const error = await catchError(oauth.processGenericTokenEndpointResponse(server, app, refusal));
-      expect(error).to.be.instanceOf(oauth.ResponseBodyError);
-      expect(error).to.include({ status: 400, error: "unsupported_grant_type" });
-    });
-  });
-
   describe("simple-oauth2", () => {
     const createClient = (options: ModuleOptions["options"], secret = application.clientSecret) =>
       new ClientCredentials({
@@ -160,84 +134,6 @@ describe("the token operation with OAuth clients", () => {
         [401, "invalid_client"],
         [400, "invalid_scope"],
       ]);
-    });
-  });
-
-  describe("libraries of resource servers", () => {
-    let server: oauth.AuthorizationServer;
-    let oauthClient: oauth.Client;
-
-    before(async () => {
-      // Each application can exchange its credentials 30 times per minute.
-      application = await createApplication(command.log, "sandbox", ["sandbox:write", "clinic:read"]);
-      server = { issuer: issuer.origin, jwks_uri: `${issuer.origin}/.well-known/jwks.json` };
-      oauthClient = { client_id: application.applicationId };
-    });
-
-    const exchangeToken = (overrides: Record<string, unknown> = {}) => {
-      const { applicationId: client_id, clientSecret: client_secret } = application;
-      const parameters = { client_id, client_secret, grant_type: "client_credentials", environment: "sandbox" };
-      return fetch(`${issuer.href}/oauth/token`, {
-        method: "POST",
-        headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ ...parameters, ...overrides }),
-      });
-    };
-    const validate = (token: string, environment = "sandbox") => {
-      const headers = { Authorization: `Bearer ${token}` };
-      const request = new Request("http://partners.test/sandbox/v1/appointments", { headers });
-      return oauth.validateJwtAccessToken(server, request, `${issuer.origin}/${environment}/v1`, INSECURE);
-    };
-
-    it("oauth4webapi accepts the token response, and validates the token with RFC 9068 and the published keys", async () => {
-      const tokenResponse = await oauth.processClientCredentialsResponse(server, oauthClient, await exchangeToken());
-      expect(tokenResponse).to.include({
-        token_type: "bearer",
-        expires_in: 900,
-        scope: "sandbox:write clinic:read",
-      });
-      const claims = await validate(tokenResponse.access_token);
-      expect(claims).to.include({
-        client_id: application.applicationId,
-        sub: application.applicationId,
-        iss: issuer.origin,
-      });
-      const refusal = await validate(tokenResponse.access_token, "production").catch((error: unknown) => error);
-      expect(refusal).to.be.instanceOf(oauth.OperationProcessingError);
-    });
-
-    it("oauth4webapi recognises the response to a refused token exchange as an OAuth error", async () => {
-      for (const [overrides, code] of [
-        [{ client_secret: "cs_wrong" }, "invalid_client"],
-        [{ scope: "webhooks:write" }, "invalid_scope"],
-        [{ grant_type: "password" }, "unsupported_grant_type"],
-        [{ client_id: undefined }, "invalid_request"],
-      ] as const) {
-        const refusal = await oauth
-          .processClientCredentialsResponse(server, oauthClient, await exchangeToken(overrides))
-          .catch((error: unknown) => error);
-        expect(refusal).to.be.instanceOf(oauth.ResponseBodyError);
-        expect(refusal).to.include({ status: 401, error: code });
-      }
-    });
-
-    it("fast-jwt accepts a token with the published key and rejects a tampered token", async () => {
-      const { access_token: token } = (await (await exchangeToken()).json()) as { access_token: string };
-      const { body } = await sendRequest("GET", `${issuer.origin}/.well-known/jwks.json`);
-      const key = createPublicKey({ key: body.keys[0], format: "jwk" }).export({ type: "spki", format: "pem" });
-      const options = {
-        algorithms: ["EdDSA" as const],
-        allowedIss: issuer.origin,
-        requiredClaims: ["exp", "iat", "jti", "sub"],
-      };
-      const verify = createVerifier({ ...options, key, allowedAud: `${issuer.origin}/sandbox/v1` });
-      expect(verify(token)).to.include({ client_id: application.applicationId, environment: "sandbox" });
-      const [header, payload = "", signature] = token.split(".");
-      const widePayload = { ...JSON.parse(Buffer.from(payload, "base64url").toString()), scope: "webhooks:write" };
-      const tamperedToken = `${header}.${Buffer.from(JSON.stringify(widePayload)).toString("base64url")}.${signature}`;
-      expect(() => verify(tamperedToken)).to.throw("signature");
-      const verifyInProduction = createVerifier({ ...options, key, allowedAud: `${issuer.origin}/production/v1` });
-      expect(() => verifyInProduction(token)).to.throw("aud");
     });
   });
 });

@@ -8,27 +8,20 @@ import {
   sendTokenRequest,
   startTestCommandService,
   type TestApplication,
-  type TestCommand,
 } from "../../support/partner.ts";
 import { expectRefusal, type RawResponse, sendOneRequest, toRequest } from "../../support/raw-http.ts";
-import type { TestDatabase } from "../../support/stack.ts";
+import { useResource } from "../../support/resources.ts";
 
 const FORM_TYPE = "application/x-www-form-urlencoded";
 const CHALLENGE = 'Basic realm="token", charset="UTF-8"';
 
 describe("exchangeToken with a form", () => {
-  let database: TestDatabase;
-  let command: TestCommand;
+  const database = useResource(createMigratedDatabase);
+  const command = useResource(() => startTestCommandService({ DATABASE_URL: database.urls.command }));
   let application: TestApplication;
 
   before(async () => {
-    database = await createMigratedDatabase();
-    command = await startTestCommandService({ DATABASE_URL: database.urls.command });
     await useNewApplication();
-  });
-  after(async () => {
-    await command.stop();
-    await database.drop();
   });
 
   /** Replaces the application of the tests. Each application can exchange its credentials 30 times per minute. */

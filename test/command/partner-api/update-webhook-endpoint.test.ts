@@ -21,7 +21,6 @@ describe("changes of a webhook endpoint by its partner", () => {
     const endpointWorld = await startEndpointWorld({ WEBHOOK_SIGNING_KEYS: JSON.stringify({ keys }) });
     ({ command, world, call, createEndpoint, getReference, readEvents } = endpointWorld);
   });
-  after(() => command.stop());
 
   it("updateWebhookEndpoint returns 200 with all settings, and records one event with the application as actor", async () => {
     const id = await createEndpoint();

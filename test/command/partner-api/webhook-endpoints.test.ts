@@ -21,10 +21,6 @@ describe("webhook endpoints", () => {
     const env = { DATABASE_URL: database.urls.command };
     ({ command, world, call, createEndpoint, getReference, readEvents } = await startEndpointWorld(env));
   });
-  after(async () => {
-    await command.stop();
-    await database.drop();
-  });
 
   const operations = [
     ["updateWebhookEndpoint", "PATCH", ""],

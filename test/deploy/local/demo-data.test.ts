@@ -2,8 +2,8 @@ import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
 import { jwtVerify } from "jose";
-import { withDryRunLog } from "../../../command/cli/import/dry-run-log.ts";
-import { hashClientSecret } from "../../../command/operations/application-operations.ts";
+import { createDryRunLog } from "../../../command/cli/import/dry-run-log.ts";
+import { hashSecret } from "../../../command/operations/credentials.ts";
 import { demoClinics } from "../../../deploy/local/demo-data/clinics.ts";
 import { buildPhases, seedDemoData } from "../../../deploy/local/demo-data/demo-data.ts";
 import { runSteps, type Step } from "../../../deploy/local/demo-data/steps.ts";
@@ -119,7 +119,7 @@ describe("demo data", function () {
     expect(applications.map(({ environment }) => environment)).to.deep.equal(["production", "sandbox"]);
     for (const { clientId, clientSecret, clinicId, branchId, animalId } of applications) {
       const issuedEvent = filterByType(events, "CredentialIssued").find(({ data }) => data.applicationId === clientId);
-      expect(issuedEvent?.data.secretHash).to.equal(hashClientSecret(clientSecret));
+      expect(issuedEvent?.data.secretHash).to.equal(hashSecret(clientSecret));
       const approvedEvent = filterByType(events, "InstallationApproved").find(
         ({ data }) => data.applicationId === clientId,
       );
@@ -244,7 +244,7 @@ describe("the demo week", () => {
       const showProgress = (count: number, total: number) => {
         [doneCount, stepCount] = [count, total];
       };
-      await withDryRunLog(emptyLog, (log) => runSteps(log, buildPhases(now), showProgress));
+      await runSteps(createDryRunLog(emptyLog), buildPhases(now), showProgress);
       expect(doneCount).to.equal(stepCount);
       const names = buildPhases(now)
         .flat(2)

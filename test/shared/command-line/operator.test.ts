@@ -1,7 +1,7 @@
 import os from "node:os";
 import { expect } from "chai";
 import { InputError } from "../../../shared/command-line/failure.ts";
-import { identifyOperator } from "../../../shared/command-line/operator.ts";
+import { requireOperator } from "../../../shared/command-line/operator.ts";
 import { getTlsPath } from "../../support/postgres-pair.ts";
 
 describe("the identity of an operator", () => {
@@ -28,12 +28,15 @@ describe("the identity of an operator", () => {
   ];
   for (const [title, url, name, actor] of cases)
     it(`the recorded actor is ${title}`, () => {
-      expect(identifyOperator(url, name)).to.deep.equal({ type: "operator", ...actor });
+      expect(requireOperator({ EVENTSTORE_URL: url }, name)).to.deep.equal({ type: "operator", ...actor });
     });
 
   for (const name of ["", "x".repeat(201)])
     it(`a name of ${name.length} characters is refused, also as a note`, () => {
       for (const url of ["esdb://a:2113", "esdb://ada:secret@a:2113"])
-        expect(() => identifyOperator(url, name)).to.throw(InputError, "--actor must have 1 to 200 characters");
+        expect(() => requireOperator({ EVENTSTORE_URL: url }, name)).to.throw(
+          InputError,
+          "--actor must have 1 to 200 characters",
+        );
     });
 });

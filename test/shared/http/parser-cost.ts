@@ -12,7 +12,7 @@ import { pino } from "pino";
 import type { z } from "zod";
 import { type CommandAppOptions, createCommandApp } from "../../../command/app.ts";
 import { createAuditApp } from "../../../command/audit/app.ts";
-import { withDryRunLog } from "../../../command/cli/import/dry-run-log.ts";
+import { createDryRunLog } from "../../../command/cli/import/dry-run-log.ts";
 import { createUncachedDecider } from "../../../command/handling/aggregate-cache.ts";
 import { registerAuditor } from "../../../command/operations/auditor-operations.ts";
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
@@ -303,4 +303,4 @@ async function measureAll(log: EventLog): Promise<CostReport> {
 
 setTracing({ tracer: openTelemetry.trace.getTracer("test"), api: openTelemetry });
 const emptyLog = { read: async () => [], readLast: async () => undefined, append: async () => 0n };
-process.stdout.write(JSON.stringify(await withDryRunLog(emptyLog, measureAll)));
+process.stdout.write(JSON.stringify(await measureAll(createDryRunLog(emptyLog))));

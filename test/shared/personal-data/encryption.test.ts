@@ -9,10 +9,9 @@ import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts"
 import type { Person } from "../../../shared/domain/personal-data/person.ts";
 import { createEventLog, EMPTY_STREAM, type EventLog, type NewEvent } from "../../../shared/eventstore/log.ts";
 import { encrypt } from "../../../shared/personal-data/aes-gcm.ts";
-import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import { decryptEvent } from "../../../shared/personal-data/decrypt-events.ts";
 import { connectToLog } from "../../support/connections.ts";
-import { createTestDataKeys } from "../../support/data-keys.ts";
+import { createTestDataKeys, type TestDataKeys } from "../../support/data-keys.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import { getTestServers, type TestDatabase } from "../../support/stack.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
@@ -110,7 +109,7 @@ describe("an event log with encryption", () => {
   let client: EventStoreDBClient;
   let database: TestDatabase;
   let pool: pg.Pool;
-  let dataKeys: DataKeys;
+  let dataKeys: TestDataKeys;
   let log: EventLog;
 
   before(async () => {

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "chai";
-import { keySettings } from "../../../../command/cli/commands/generate-keys.ts";
+import { keySettings } from "../../../../command/cli/commands/key-commands.ts";
 import { generateKeys } from "../../../../shared/auth/generate-keys.ts";
 import { importSigningKeys } from "../../../../shared/auth/signing-keys.ts";
 import { readConfig } from "../../../../shared/runtime/config.ts";

@@ -5,7 +5,7 @@ import { expect } from "chai";
 import pg from "pg";
 import { withClient } from "../../../../deploy/local/servers/database-roles.ts";
 import { buildNodeCommand } from "../../../../deploy/local/setup/project.ts";
-import { createDataKeyStore } from "../../../../shared/personal-data/data-key-store.ts";
+import { createDataKeyStore, destroyKeysOf } from "../../../../shared/personal-data/data-key-store.ts";
 import type { DataKeyOwner } from "../../../../shared/personal-data/data-keys.ts";
 import { createMasterKeys } from "../../../../shared/personal-data/master-keys.ts";
 import { rotateDataKeys } from "../../../../shared/personal-data/rotate-data-keys.ts";
@@ -80,7 +80,7 @@ describe("clinic data-keys rotate", () => {
     const { rows } = await pool.query("SELECT person_id FROM data_keys.data_key");
     const rotation = rotateDataKeys(pool, createMasterKeys(nextConfig));
     await rotation.next();
-    await createDataKeyStore(pool, createMasterKeys(nextConfig)).destroy({ type: "customer", id: rows[0].person_id });
+    await destroyKeysOf(pool, { type: "customer", id: rows[0].person_id }, null);
     expect((await rotation.next()).value).to.deep.equal({ rewrapped: 0, found: 0 });
     expect((await rotation.next()).done).to.equal(true);
     expect([...(await readWithNextOnly([dataKey!.id])).values()]).to.deep.equal(["destroyed"]);

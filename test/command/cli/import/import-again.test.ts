@@ -92,13 +92,13 @@ describe("a second import of a complete file", () => {
     const lines: Line[] = [{ command: "partner register", ...application }];
     const text = JSON.stringify(lines[0]);
     const parsedLine = parseLine(text);
-    if (!("values" in parsedLine)) throw new Error(parsedLine.reason);
+    if (!("values" in parsedLine)) throw new Error("the line is invalid");
     const failingLog: EventLog = {
       ...log,
       append: (stream, ...restArgs) =>
         stream === parsedLine.stream ? Promise.reject(new Error("killed")) : log.append(stream, ...restArgs),
     };
-    const context = { ...createTestOperatorContext(), causationId: createLineIdGenerator()(text) ?? "" };
+    const context = { ...createTestOperatorContext(), causationId: createLineIdGenerator()(text) };
     const failureMessage = await parsedLine.command
       .run(createDependencies(failingLog, {}), parsedLine.values, context)
       .catch((error: Error) => error.message);

@@ -166,12 +166,12 @@ describe("an import", () => {
     expect(result.outputLines.join()).to.match(/^import: 9 lines: 3 applied, 0 already applied, 6 failed \(/);
     const problems = result.errorLines.filter((line) => line.startsWith("line ")).sort();
     expect(problems).to.deep.equal([
-      "line 3: refused: the id already belongs to another customer (customer_exists)",
-      "line 4: refused: line 3 about the same object failed (follows_failure)",
-      "line 5: customerId is missing; fullName must be of type string; colour is not a field of this command",
+      "line 3: refused: $.customerId the id already belongs to another customer (customer_exists)",
+      "line 4: refused: $.customerId line 3 about the same object failed (follows_failure)",
+      "line 5: $.customerId is missing; $.fullName must be of type string; $.colour is not a field of this command",
       "line 6: is not valid JSON at column 1",
-      'line 7: command "hospital open" cannot be imported; see `import --help`',
-      'line 8: command "partner issue-credential" cannot be imported; see `import --help`',
+      'line 7: $.command "hospital open" cannot be imported; see `import --help`',
+      'line 8: $.command "partner issue-credential" cannot be imported; see `import --help`',
     ]);
     expect(await readEventTypes(`customer-${customer}`)).to.deep.equal(["CustomerRegistered"]);
     expect((await runImport(["nonsense"])).code).to.equal(2);

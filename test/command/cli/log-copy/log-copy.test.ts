@@ -4,8 +4,7 @@ import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
-import { AppendBatch, appendBatch } from "../../../../command/cli/log-copy/copy-events.ts";
-import { connectCopyServer } from "../../../../command/cli/log-copy/copy-server.ts";
+import { CopiedLog } from "../../../../command/cli/log-copy/copied-log.ts";
 import { encodeEvent } from "../../../../command/cli/log-copy/stored-event.ts";
 import { buildNodeCommand } from "../../../../deploy/local/setup/project.ts";
 import type { DomainError } from "../../../../shared/domain/domain-error.ts";
@@ -29,6 +28,18 @@ function createEvent(data: string | Buffer = "{}", overrides: Partial<ProposedEv
     ...overrides,
   };
 }
+
+const openLog = (url: string) => {
+  const { signal } = new AbortController();
+  const log = new CopiedLog("target", url, { signal, waitSeconds: 0, writeNote: () => undefined });
+  releaseLater(() => log.close());
+  return log;
+};
+
+const encode = (more: { type?: string; revision?: bigint }) => {
+  const event = { ...createEvent(), stream: "note-1", revision: 0n, position: { commit: 9n, prepare: 9n }, ...more };
+  return { ...event, encodedBytes: encodeEvent(event) };
+};
 
 /** Removes the events that a copy does not contain, and the id of a tombstone, which each server chooses itself. */
 function selectCopiedEvents(events: ListedEvent[]): ListedEvent[] {
@@ -85,17 +96,11 @@ describe("the copy of an event log", () => {
     await append(source, "note-1", 1n, createEvent());
     await append(source, "note-2", -1n, createEvent());
     const { code, outputLines: out, errorLines: err } = await runCopy(source, target);
-    const hash = /^log copy: source: 4 events, SHA-256 ([0-9a-f]{64})$/.exec(out[1] ?? "")?.[1];
-    expect({ code, out }).to.deep.equal({
-      code: 0,
-      out: [
-        "log copy: 2 events copied",
-        `log copy: source: 4 events, SHA-256 ${hash}`,
-        `log copy: target: 4 events, SHA-256 ${hash}`,
-        "log copy: the logs are equal",
-      ],
-    });
-    expect(err.every((line) => /^log copy: \d+ events (compared|copied|verified)$/.test(line))).to.equal(true);
+    expect([code, out[0], out.length]).to.deep.equal([0, "log copy: 2 events copied", 2]);
+    expect(out[1]).to.match(/^log copy: the logs are equal: 4 events, SHA-256 [0-9a-f]{64}$/);
+    expect(err.every((line) => /^log copy: \d+ events (compared|copied|verified) \(\d+ %\)$/.test(line))).to.equal(
+      true,
+    );
     await expectEqualLogs();
   });
 
@@ -145,7 +150,8 @@ describe("the copy of an event log", () => {
     return { EVENTSTORE_URL: source.url, COPY_TARGET_URL: proxy.url };
   }
 
-  it("a copy that is killed, or stops on a signal and says how to continue, leaves the first events, and another copy completes the target", async () => {
+  it("a copy that is killed, or stops on a signal and says how to continue, leaves the first events, and another copy completes the target", async function () {
+    this.timeout(300_000);
     let onAppend = () => {};
     const env = await prepareAppends(100, () => onAppend());
     let copiedCount = 0;
@@ -186,7 +192,7 @@ describe("the copy of an event log", () => {
     const { code, errorLines } = await runClinic(["log", "copy"], { env });
     expect(code, errorLines.join("\n")).to.equal(0);
     expect(errorLines.join("\n"))
-      .to.match(/^log copy: the target log does not respond; retrying for up to \d+ s$/m)
+      .to.match(/^log copy: the target log does not answer; retrying for up to \d+ s$/m)
       .and.contain("log copy: the target log is available again");
     await expectEqualLogs();
   });
@@ -194,7 +200,7 @@ describe("the copy of an event log", () => {
   it("an empty log can be copied", async () => {
     const { code, outputLines: out } = await runCopy(source, target, ["--json"]);
     expect(code).to.equal(0);
-    expect(JSON.parse(out.join())).to.deep.include({ end: "complete", copied: 0, equal: true });
+    expect(JSON.parse(out.join())).to.deep.include({ end: "complete", copied: 0, events: 0 });
   });
 
   describe("a refused copy", () => {
@@ -228,24 +234,18 @@ describe("the copy of an event log", () => {
       await expectRefusal(/with revision 0 of stream note-1 with another data \(target_differs\)$/);
     });
 
-    it("a copy stops before a stream that was written to after its deletion", async () => {
+    it("a copy refuses a stream that was written to after its deletion", async () => {
       await append(source, "note-1", -1n, createEvent());
       await source.client.deleteStream("note-1");
-      await append(source, "note-2", -1n, createEvent());
       expect((await runCopy(source, target)).code).to.equal(0);
       await source.client.appendToStream("note-1", jsonEvent({ type: "Noted", data: {} }));
-      await expectRefusal(/^clinic: refused: stream note-1 was deleted, .* \(stream_restored\)$/);
+      const { code, errorLines } = await runCopy(source, target);
+      expect([code, errorLines.at(-1)?.includes("written to again after its deletion")]).to.deep.equal([3, true]);
     });
 
     it("an event after a gap in its stream is refused, and nothing of the stream is written", async () => {
-      const { signal } = new AbortController();
-      const connection = { name: "target", setting: "COPY_TARGET_URL", url: target.url } as const;
-      const server = await connectCopyServer({ ...connection, signal, timeoutMs: 0, writeNote: () => undefined });
-      const batch = new AppendBatch();
-      const event = { ...createEvent(), stream: "note-1", revision: 5n, position: { commit: 9n, prepare: 9n } };
-      batch.add({ ...event, encodedBytes: encodeEvent(event) });
-      const refusal = await appendBatch(server, batch).catch((error: DomainError) => error);
-      await server.client.dispose();
+      const log = openLog(target.url);
+      const refusal = await log.append([encode({ revision: 5n })]).catch((error: DomainError) => error);
       expect(refusal).to.include({ name: "DomainError", code: "revision_gap" });
       expect(refusal?.message).to.contain("stream note-1 has no events between the start and revision 5");
       expect(await target.listEvents()).to.deep.equal([]);
@@ -257,25 +257,22 @@ describe("the copy of an event log", () => {
       await append(source, "note-1", -1n, createEvent(), createEvent());
       await runCopy(source, target);
       await append(source, "note-1", 1n, createEvent());
-      const { code, outputLines: out, errorLines: err } = await runCopy(source, target, ["--verify-only"]);
-      expect(code).to.equal(1);
-      expect(out[0]).to.match(/^log copy: source: 3 events, SHA-256 /);
-      expect(out[1]).to.match(/^log copy: target: 2 events, SHA-256 /);
-      expect(err.at(-1)).to.equal(
-        "log copy: the logs differ: the target ends after 2 events, but the source continues with revision 2 of stream note-1",
+      const { code, outputLines, errorLines } = await runCopy(source, target, ["--verify-only"]);
+      expect([code, outputLines]).to.deep.equal([3, []]);
+      expect(errorLines.at(-1)).to.contain(
+        "the target is not a copy: the target ends after 2 events, but the source continues with revision 2 of stream note-1",
       );
       expect(await target.listEvents()).to.have.length(2);
     });
 
-    it("the comparison of equal logs exits with 0 and prints the same hash for both", async () => {
+    it("the comparison of equal logs exits with 0 and prints a hash", async () => {
       await append(source, "note-1", -1n, createEvent(), createEvent());
       await runCopy(source, target);
       const { code, outputLines: out } = await runCopy(source, target, ["--verify-only", "--json"]);
       expect(code).to.equal(0);
-      const { source: sourceSummary, target: targetSummary, ...otherFields } = JSON.parse(out.join());
-      expect(otherFields).to.deep.equal({ command: "log copy", end: "complete", copied: 0, equal: true });
-      expect(sourceSummary).to.deep.equal(targetSummary);
-      expect(sourceSummary.events).to.equal(2);
+      const { sha256, ...otherFields } = JSON.parse(out.join());
+      expect(otherFields).to.deep.equal({ command: "log copy", end: "complete", copied: 0, events: 2 });
+      expect(sha256).to.match(/^[0-9a-f]{64}$/);
     });
   });
 
@@ -330,14 +327,11 @@ describe("the copy of an event log", () => {
   ] as const)
     it(`the error names the stream if the user may not ${action} it in the target`, async () => {
       const refusingLog = await startRefusingLog(7);
-      const client = connectToLog(refusingLog.url);
-      const batch = new AppendBatch();
-      const position = { commit: 1n, prepare: 1n };
-      const event = { ...createEvent(), stream: "note-1", revision: 0n, position, ...more };
-      batch.add({ ...event, encodedBytes: encodeEvent(event) });
-      const error = await appendBatch({ client, request: (send) => send() }, batch).catch((error: Error) => error);
-      expect(error).to.be.instanceOf(StartError);
-      expect((error as Error).message).to.match(/the user in COPY_TARGET_URL write stream note-1; use a member of /);
+      const refusal = await openLog(refusingLog.url)
+        .append([encode(more)])
+        .catch((error: Error) => error);
+      expect(refusal).to.be.instanceOf(StartError);
+      expect((refusal as Error).message).to.match(/the user in COPY_TARGET_URL write stream note-1; use a member of /);
       refusingLog.stop();
     });
 

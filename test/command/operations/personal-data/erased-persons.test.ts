@@ -15,10 +15,7 @@ import {
 } from "../../../../command/operations/customer-operations.ts";
 import { issueTicket } from "../../../../command/operations/front-desk-operations.ts";
 import { hireStaff, revokeMembership } from "../../../../command/operations/people-operations.ts";
-import {
-  recordErasure,
-  recordErasureWithoutClinic,
-} from "../../../../command/operations/personal-data/record-erasure.ts";
+import { recordErasure } from "../../../../command/operations/personal-data/record-erasure.ts";
 import { DomainError } from "../../../../shared/domain/domain-error.ts";
 import { detailDefaults } from "../../../../shared/domain/events/appointment.ts";
 import { categories } from "../../../../shared/domain/events/catalog.ts";
@@ -54,8 +51,8 @@ describe("commands about erased persons", () => {
     await revokeAuditor(log, { auditorId, reason: null }, context);
     await recordErasure.customer(log, { id, clinicId, ...erasure }, context);
     await recordErasure.staff(log, { id: staffId, clinicId, ...erasure }, context);
-    await recordErasureWithoutClinic.portalUser(log, { id: userId, ...erasure }, context);
-    await recordErasureWithoutClinic.auditor(log, { id: auditorId, ...erasure }, context);
+    await recordErasure.portalUser(log, { id: userId, ...erasure }, context);
+    await recordErasure.auditor(log, { id: auditorId, ...erasure }, context);
   });
 
   const createHire = () => ({

@@ -8,6 +8,7 @@ import {
   type TestCommand,
 } from "../../../support/partner.ts";
 import { type RawResponse, sendOneRequest, toRequest } from "../../../support/raw-http.ts";
+import { useResource } from "../../../support/resources.ts";
 
 export const JSON_TYPE = "Content-Type: application/json";
 
@@ -35,15 +36,13 @@ export interface Attacker {
 
 /** Creates an attacker for the calling suite. After each test, the service must still be live. */
 export function createAttacker(): Attacker {
-  let command: TestCommand;
+  const command = useResource(startTestCommandService);
   let world: PartnerWorld;
   let otherWorld: PartnerWorld;
 
   before(async () => {
-    command = await startTestCommandService();
     [world, otherWorld] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
   });
-  after(() => command.stop());
   afterEach("the service is live, and Object.prototype is unchanged", async () => {
     expect((await sendRequest("GET", `${command.url}/health/live`)).status).to.equal(200);
     expect(Object.keys(Object.prototype)).to.deep.equal([]);

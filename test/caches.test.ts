@@ -17,6 +17,7 @@ import { createRouter } from "../shared/http/router.ts";
 import { cacheDataKeys } from "../shared/personal-data/create-data-keys.ts";
 import { Windows } from "../shared/rate-limit/windows.ts";
 import { startIdentityProvider } from "./support/portal.ts";
+import { autoStop } from "./support/resources.ts";
 
 const MIB = 1024 * 1024;
 
@@ -122,7 +123,7 @@ describe("an attack on a cache", () => {
 
   it("requests that wait for each other take no memory after their client has reset the connection", async () => {
     let onRequest = () => undefined as unknown;
-    const server = await listen(() => onRequest(), "127.0.0.1", 0, 0);
+    const server = await autoStop(listen(() => onRequest(), "127.0.0.1", 0, 0));
     const resetDuringRequests = async () => {
       const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
       onRequest = () => socket.resetAndDestroy();

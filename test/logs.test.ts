@@ -23,6 +23,7 @@ import {
 } from "./support/partner.ts";
 import { type IdentityProvider, startIdentityProvider } from "./support/portal.ts";
 import { type Receiver, startReceiver } from "./support/receiver.ts";
+import { autoStop } from "./support/resources.ts";
 import { getTestServers, type TestDatabase } from "./support/stack.ts";
 
 const PERSON = { fullName: "Melpomene Quistgaard", phone: "+47 555 0199", email: "melpomene@example.com" };
@@ -53,18 +54,22 @@ describe("the logs of all services at level debug", () => {
       WEBHOOK_ALLOW_LOOPBACK: "true",
       WEBHOOK_RETRY_SCHEDULE: "0.05,0.05",
     };
-    projection = await startProjection({ ...commonEnv, ...webhookEnv, DATABASE_URL: database.urls.projection });
+    projection = await autoStop(
+      startProjection({ ...commonEnv, ...webhookEnv, DATABASE_URL: database.urls.projection }),
+    );
     command = await startTestCommandService({ ...commonEnv, ...webhookEnv, DATABASE_URL: database.urls.command });
-    queryApi = await startQueryApi({
-      ...commonEnv,
-      DATABASE_URL: database.urls.query,
-      OPERATOR_NAME: "Test Operator",
-      PORTAL_COOKIE_NAME: provider.cookieName,
-      PORTAL_JWT_ISSUER: provider.issuer,
-      PORTAL_JWT_SECRET: provider.secret,
-      TOKEN_ISSUER,
-      TOKEN_JWKS_URL: `${command.url}/.well-known/jwks.json`,
-    });
+    queryApi = await autoStop(
+      startQueryApi({
+        ...commonEnv,
+        DATABASE_URL: database.urls.query,
+        OPERATOR_NAME: "Test Operator",
+        PORTAL_COOKIE_NAME: provider.cookieName,
+        PORTAL_JWT_ISSUER: provider.issuer,
+        PORTAL_JWT_SECRET: provider.secret,
+        TOKEN_ISSUER,
+        TOKEN_JWKS_URL: `${command.url}/.well-known/jwks.json`,
+      }),
+    );
   });
 
   it("the logs of all services contain no secrets, tokens, or data about people or animals", async () => {

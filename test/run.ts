@@ -13,7 +13,6 @@ import { PROJECT_FOLDER } from "../deploy/local/setup/project.ts";
 import { runEntry } from "../deploy/local/setup/setup-error.ts";
 import { bundlePrograms, bundleTests } from "./support/bundle.ts";
 import { findChromium } from "./support/chromium.ts";
-import { createFileQueue, type FileQueue } from "./support/file-queue.ts";
 import type { FileResult } from "./support/mocha-process.ts";
 
 const toBinPath = (name: string) => path.join(PROJECT_FOLDER, "node_modules", ".bin", name);
@@ -29,6 +28,15 @@ const MOCHA_PROCESSES = Math.min(2, os.availableParallelism()) + 2;
 
 /** Program of these processes. */
 const POOL_ENTRY = "test/support/mocha-process.ts";
+
+/** Durations of the long test files in seconds. `UPDATE_DURATIONS=true npm test` measures them again. */
+const DURATIONS_FILE = path.join(PROJECT_FOLDER, "test", "durations.json");
+
+/** Files that take at least this time are long. Seconds. */
+const MIN_LONG_DURATION_SECONDS = 5;
+
+const durations: Record<string, number> = JSON.parse(fs.readFileSync(DURATIONS_FILE, "utf8"));
+const newDurations: [file: string, seconds: number][] = [];
 
 /** Number of tests by result. */
 type Counts = Record<"passed" | "failed" | "skipped", number>;
@@ -54,11 +62,11 @@ await runEntry(async () => {
   ]);
   linkBuild(buildDir);
   await bundlePrograms(buildDir);
-  const queue = createFileQueue();
-  const bundleDir = args.length > 0 ? buildDir : await bundleTests(buildDir, [POOL_ENTRY, ...queue.files]);
+  const files = listTestFiles();
+  const bundleDir = args.length > 0 ? buildDir : await bundleTests(buildDir, [POOL_ENTRY, ...files]);
   const testExitCode = await runStep(
     "tests",
-    () => (args.length > 0 ? [startMocha(args, summaryFile)] : startPool(queue, bundleDir, counts)),
+    () => (args.length > 0 ? [startMocha(args, summaryFile)] : startPool(files, bundleDir, counts)),
     () => counts.failed > 0,
   );
   for (const failureOutput of failureOutputs) console.log(failureOutput);
@@ -83,19 +91,40 @@ function startMocha(args: readonly string[], summaryFile: string): ChildProcess 
   return startProcess(toBinPath("mocha"), [...strictOptions, ...args, ...filePatterns], { TEST_SUMMARY: summaryFile });
 }
 
-/** Starts several processes that together run all test files, one of them the short files first. Counts the results. */
-function startPool(queue: FileQueue, bundleDir: string, counts: Counts): ChildProcess[] {
-  process.once("exit", queue.save);
+/** Lists all test files: the long ones, the longest first, and then the others, the largest first. */
+function listTestFiles(): string[] {
+  return fs
+    .readdirSync(path.join(PROJECT_FOLDER, "test"), { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".test.ts"))
+    .map((name) => path.join("test", name))
+    .map((file) => ({ file, seconds: durations[file] ?? 0, size: fs.statSync(path.join(PROJECT_FOLDER, file)).size }))
+    .sort((a, b) => b.seconds - a.seconds || b.size - a.size)
+    .map(({ file }) => file);
+}
+
+/**
+ * Starts several processes that together run all test files. Counts the results. A long file must not start last, because
+ * then only one process would still work. Long files must not all run at the same time either, because they mostly wait
+ * for servers and time limits, so one process runs the short files first.
+ */
+function startPool(files: readonly string[], bundleDir: string, counts: Counts): ChildProcess[] {
+  const queue = [...files];
+  if (process.env.UPDATE_DURATIONS === "true")
+    process.once("exit", () => {
+      const sortedDurations = Object.fromEntries(newDurations.sort(([, a], [, b]) => b - a));
+      fs.writeFileSync(DURATIONS_FILE, `${JSON.stringify(sortedDurations, null, 2)}\n`);
+    });
   return Array.from({ length: MOCHA_PROCESSES }, (_, index) => startPoolProcess(queue, index === 0, bundleDir, counts));
 }
 
-function startPoolProcess(queue: FileQueue, prefersShort: boolean, bundleDir: string, counts: Counts): ChildProcess {
+function startPoolProcess(queue: string[], prefersShort: boolean, bundleDir: string, counts: Counts): ChildProcess {
   const toBundle = (sourceFile: string) => path.join(bundleDir, sourceFile.replace(/\.ts$/, ".js"));
   const child = startProcess(process.execPath, ["--enable-source-maps", toBundle(POOL_ENTRY)], {}, "ipc");
   let file: string | undefined;
   let startedAtMs = 0;
   const sendNext = () => {
-    file = queue.take(prefersShort);
+    const shortIndex = prefersShort ? queue.findIndex((name) => !(name in durations)) : 0;
+    [file] = queue.splice(Math.max(shortIndex, 0), 1);
     startedAtMs = performance.now();
     if (file === undefined) child.disconnect();
     else child.send(toBundle(file));
@@ -103,7 +132,8 @@ function startPoolProcess(queue: FileQueue, prefersShort: boolean, bundleDir: st
   child.on("message", ({ output, failureOutput, ...fileCounts }: FileResult) => {
     fs.writeSync(process.stdout.fd, output);
     if (file === undefined) return;
-    queue.record(file, (performance.now() - startedAtMs) / 1000);
+    const seconds = Math.round((performance.now() - startedAtMs) / 1000);
+    if (seconds >= MIN_LONG_DURATION_SECONDS) newDurations.push([file, seconds]);
     if (failureOutput !== "") failureOutputs.push(`${file}\n${failureOutput}`);
     for (const [name, count] of Object.entries(fileCounts)) counts[name as keyof Counts] += count;
     sendNext();

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import fs from "node:fs";
 import { loadSecretFiles } from "../../shared/runtime/config.ts";
 import { seedDemoData } from "./demo-data/demo-data.ts";
-import { requireReachable, requireValidUrls } from "./servers/external-servers.ts";
+import { requireReachable } from "./servers/servers.ts";
 import { createProgress } from "./setup/progress.ts";
 import { getLocalRoot, toRelativePath } from "./setup/project.ts";
 import { runEntry } from "./setup/setup-error.ts";
@@ -24,7 +24,6 @@ await runEntry(async () => {
   const startedAt = Date.now();
   console.log(`Starting Clinic Service. Data and logs: ${toRelativePath(root)}`);
   const env = loadSecretFiles(process.env);
-  requireValidUrls(env);
   await requireReachable(env);
   const stack = await startStack({
     root,
@@ -43,7 +42,7 @@ await runEntry(async () => {
   shutdown.components = Object.values(stack.components);
   const { stack: stackFile } = stack.servers.root.paths;
   try {
-    const demoAccess = await progress.runStep("demo data", () => addDemoData(stack, progress.log, signal));
+    const demoAccess = await progress.runStep("demo data", () => addDemoData(stack, signal));
     const content = writeStackFile(stack, demoAccess);
     console.log(formatReadyMessage(content, toRelativePath(root), Date.now() - startedAt));
     if (!signal.aborted) await once(signal, "abort");
@@ -58,11 +57,7 @@ await runEntry(async () => {
   process.exit();
 });
 
-function addDemoData(
-  { servers, urls }: LocalStack,
-  log: (line: string) => void,
-  signal: AbortSignal,
-): Promise<DemoAccess> {
+function addDemoData({ servers, urls }: LocalStack, signal: AbortSignal): Promise<DemoAccess> {
   const { paths, secrets } = servers.root;
   return seedDemoData({
     eventstoreUrl: servers.eventstoreUrl,
@@ -72,7 +67,6 @@ function addDemoData(
     portalJwtIssuer: getPortalIssuer(urls),
     portalCookieName: PORTAL_COOKIE_NAME,
     credentialsFile: paths.demo,
-    log,
     signal,
   });
 }

@@ -7,13 +7,11 @@
  * The log is kept in the folder, if there is one, because filling it takes minutes. Its events have the form of those
  * of real clinics. One clinic has a fiftieth of the events.
  */
-import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { EventStoreDBClient } from "@eventstore/db-client";
+import type { EventStoreDBClient } from "@eventstore/db-client";
 import { accessesQuery } from "../../command/audit/access/list-accesses.ts";
 import { exportClinic } from "../../command/audit/export/export-clinic.ts";
 import { createAuditSigner } from "../../command/audit/export/signing.ts";
@@ -24,18 +22,18 @@ import { OPERATOR_SCOPE } from "../../command/audit/queries/audit-query.ts";
 import { eventsQuery } from "../../command/audit/queries/list-events.ts";
 import { appendEventsInSharedCall } from "../../shared/eventstore/append.ts";
 import { readLogEnd } from "../../shared/eventstore/read-log.ts";
-import { createPool } from "../../shared/postgres/pool.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { createSigningKeys } from "../command/audit/world.ts";
+import { LogProcess } from "../deploy/eventstore/log-process.ts";
+import { createTestPool } from "../support/connections.ts";
 import { sharedDataKeys } from "../support/data-keys.ts";
 import { eventually } from "../support/eventually.ts";
 import { createMigratedDatabase } from "../support/migrated-database.ts";
 import { mochaGlobalTeardown } from "../support/stack.ts";
+import { findQuantiles } from "./load.ts";
 import { measurePostgres, readCpuMs } from "./measure-postgres.ts";
 import { printRow } from "./report.ts";
-
-process.env.no_grpc_proxy = "127.0.0.1,localhost";
 
 const EVENT_COUNT = Number(process.env.AUDIT_BENCH_EVENTS ?? 500_000);
 const CLINIC_SHARE = 50;
@@ -59,21 +57,6 @@ interface Subjects {
 
 const folder = process.env.AUDIT_BENCH_LOG ?? mkdtempSync(join(tmpdir(), "audit-bench-"));
 mkdirSync(folder, { recursive: true });
-
-async function startLog() {
-  const mainFile = join(import.meta.dirname, "../../deploy/local/eventstore/main.ts");
-  const child = spawn(process.execPath, ["--import", "tsx", mainFile, "--dir", join(folder, "log"), "--port", "0"], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const [line] = await once(child.stdout, "data");
-  const client = EventStoreDBClient.connectionString(`esdb://127.0.0.1:${String(line).trim().split(" ")[1]}?tls=false`);
-  const stop = async () => {
-    await client.dispose();
-    child.kill("SIGTERM");
-    await once(child, "close");
-  };
-  return { client, pid: child.pid ?? 0, stop };
-}
 
 /** Appends the events of many clinics. @returns subjects of the measured clinic */
 async function fillLog(client: EventStoreDBClient): Promise<Subjects> {
@@ -147,12 +130,13 @@ async function fillLog(client: EventStoreDBClient): Promise<Subjects> {
   return subjects;
 }
 
-const log = await startLog();
+const log = await LogProcess.start(join(folder, "log"));
+const client = log.createClient();
 try {
   const subjectsFile = join(folder, "subjects.json");
   if (!existsSync(subjectsFile)) {
     const startedAt = performance.now();
-    const filled = await fillLog(log.client);
+    const filled = await fillLog(client);
     printRow({
       name: "audit: fill of the log",
       rate: (EVENT_COUNT * 1_000) / (performance.now() - startedAt),
@@ -163,17 +147,10 @@ try {
   const subjects: Subjects = JSON.parse(readFileSync(subjectsFile, "utf8"));
   const database = await createMigratedDatabase();
   const logger = createLogger("bench", "silent");
-  const poolOptions = {
-    applicationName: "bench",
-    size: 4,
-    statementTimeoutMs: 60_000,
-    shouldPreferIndexes: true,
-    logger,
-  };
-  const pool = createPool({ url: database.urls.audit, ...poolOptions });
-  const owner = createPool({ url: database.urls.projection, ...poolOptions });
+  const poolOptions = { statementTimeoutMs: 60_000, shouldPreferIndexes: true };
+  const pool = createTestPool(database.urls.audit, poolOptions);
+  const owner = createTestPool(database.urls.projection, poolOptions);
   const controller = new AbortController();
-  const { client } = log;
   let isRunning = Promise.resolve();
 
   const logCpuBefore = readCpuMs(log.pid);
@@ -216,9 +193,8 @@ try {
       await ask(number);
       times.push(performance.now() - askedAt);
     }
-    times.sort((a, b) => a - b);
-    const [p50, p95 = 0, p99] = [0.5, 0.95, 0.99].map((share) => times[Math.floor(QUESTION_COUNT * share)]);
-    printRow({ name: `audit: ${name}`, ...(p50 && { p50 }), ...(p99 && { p99 }), note: `p95 ${p95.toFixed(1)} ms` });
+    const { p95, ...quantiles } = findQuantiles(times);
+    printRow({ name: `audit: ${name}`, ...quantiles, note: `p95 ${p95.toFixed(1)} ms` });
   };
   const readAll = async (query: Record<string, string>, limit = "50") => {
     let itemCount = 0;
@@ -257,9 +233,8 @@ try {
   });
   controller.abort();
   await isRunning;
-  await Promise.all([pool.end(), owner.end()]);
 } finally {
-  await log.stop();
+  await log.kill();
   if (!process.env.AUDIT_BENCH_LOG) rmSync(folder, { recursive: true });
   await mochaGlobalTeardown();
 }

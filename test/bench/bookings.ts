@@ -10,28 +10,22 @@ import { setEntitlement } from "../../command/operations/clinic-operations.ts";
 import { listSlots, type SearchedResource } from "../../shared/domain/scheduling/free-times.ts";
 import { DAY_MS, MINUTE_MS } from "../../shared/domain/time/local-time.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { connectToLog } from "../support/connections.ts";
 import { createPartnerWorld, createTestOperatorContext, type PartnerWorld } from "../support/partner.ts";
 import { createPlainLog } from "../support/plain-log.ts";
 import { mochaGlobalTeardown, startTestStack } from "../support/stack.ts";
-import { type LoadRequest, measureLoad } from "./load.ts";
+import { findQuantiles, type LoadRequest, listPids, measureLoad } from "./load.ts";
 import { printLoad, printRow } from "./report.ts";
 
 const CONNECTION_COUNT = 64;
 const START_MS = Date.parse("2099-05-04T00:00:00Z");
 
 const stack = await startTestStack();
-const client = connectEventStore(stack.servers.eventstoreUrl, "bench");
 const origin = stack.urls.command;
 const { command, eventstore, projection, postgres } = stack.components;
-const pids = Object.fromEntries(
-  Object.entries({ command, eventstore, projection, postgres }).map(([name, { pid }]) => [
-    name,
-    pid === undefined ? [] : [pid],
-  ]),
-);
+const pids = listPids({ command, eventstore, projection, postgres });
 try {
-  const log = createPlainLog(client);
+  const log = createPlainLog(connectToLog(stack.servers.eventstoreUrl));
   const world = await createPartnerWorld({ url: origin, log }, "production", { rateLimitPerMinute: 100_000 });
   const context = createTestOperatorContext();
   const entitlement = { key: "scheduling.advanced", enabled: true, limit: null, effectiveUntil: null };
@@ -77,8 +71,6 @@ try {
   printLoad("64 concurrent bookings of different days", differentLoad, plainLoad);
   measureSearch();
 } finally {
-  await client.dispose();
-  await stack.stop();
   await mochaGlobalTeardown();
 }
 
@@ -112,8 +104,8 @@ function measureSearch(): void {
     const startedAt = performance.now();
     listSlots(resources, search, 1_000);
     return performance.now() - startedAt;
-  }).sort((a, b) => a - b);
-  const [p50 = 0, p95 = 0, p99 = 0] = [150, 285, 297].map((index) => durations[index]);
+  });
+  const { p50, p95, p99 } = findQuantiles(durations);
   const note = `p95 ${p95.toFixed(1)} ms, without the statement`;
   printRow({ name: "free times of a week, 20 resources", p50, p99, note });
 }

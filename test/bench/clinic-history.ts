@@ -1,5 +1,5 @@
-import { createHash } from "node:crypto";
 import type pg from "pg";
+import { deriveDemoId } from "../../deploy/local/demo-data/steps.ts";
 import type { AnyReadModel, Row } from "../../projection/engine/read-model.ts";
 import { upsertRows } from "../../projection/engine/rows.ts";
 import { animals } from "../../projection/read-models/animals.ts";
@@ -45,7 +45,7 @@ export async function fillClinic(
     return todayMs + Math.floor(n / APPOINTMENTS_PER_DAY) * DAY_MS + (70 + slotInDay) * 360_000;
   };
   const toSpan = (n: number) => [toInstant(toStartMs(n)), toInstant(toStartMs(n) + APPOINTMENT_DURATION_MS)] as const;
-  const toResourceId = (n: number) => toId("resource", Math.abs(n) % RESOURCE_COUNT);
+  const toResourceId = (n: number) => deriveDemoId("resource", Math.abs(n) % RESOURCE_COUNT);
   const clinicColumns = { clinic_id: clinicId };
   const branchColumns = { ...clinicColumns, branch_id: branchId };
   const timeColumns = { created_at: now, updated_at: now };
@@ -53,7 +53,7 @@ export async function fillClinic(
     writeRows(adminPool, model as unknown as AnyReadModel, from, to, createRow as (n: number) => Row);
 
   await write(resources, 0, RESOURCE_COUNT, (n) => ({
-    resource_id: toId("resource", n),
+    resource_id: deriveDemoId("resource", n),
     ...branchColumns,
     resource_type: "room",
     name: `Room ${n}`,
@@ -64,18 +64,18 @@ export async function fillClinic(
     longest_allocation_seconds: APPOINTMENT_DURATION_MS / 1_000,
   }));
   await write(customers, 0, CUSTOMER_COUNT, (n) => ({
-    customer_id: toId("customer", n),
+    customer_id: deriveDemoId("customer", n),
     ...clinicColumns,
-    full_name: `Customer ${toId("name", n)}`,
+    full_name: `Customer ${deriveDemoId("name", n)}`,
     phone: null,
     email: null,
     city: null,
     ...timeColumns,
   }));
   await write(animals, 0, CUSTOMER_COUNT, (n) => ({
-    animal_id: toId("animal", n),
+    animal_id: deriveDemoId("animal", n),
     ...clinicColumns,
-    customer_id: toId("customer", n),
+    customer_id: deriveDemoId("customer", n),
     name: `Animal ${n}`,
     species: "cat",
     breed: null,
@@ -87,10 +87,10 @@ export async function fillClinic(
   }));
   const futureAppointmentCount = FUTURE_DAY_COUNT * APPOINTMENTS_PER_DAY;
   await write(appointments, -historyLength, futureAppointmentCount, (n) => ({
-    appointment_id: toId("appointment", n),
+    appointment_id: deriveDemoId("appointment", n),
     ...branchColumns,
-    animal_id: toId("animal", toCustomerNumber(n)),
-    customer_id: toId("customer", toCustomerNumber(n)),
+    animal_id: deriveDemoId("animal", toCustomerNumber(n)),
+    customer_id: deriveDemoId("customer", toCustomerNumber(n)),
     application_id: null,
     scheduled_at: toSpan(n)[0],
     former_times: [],
@@ -100,7 +100,7 @@ export async function fillClinic(
     notes: "Brings the vaccination card",
     revision: 3,
     position: String(n + historyLength),
-    event_id: toId("event", n),
+    event_id: deriveDemoId("event", n),
     ...timeColumns,
     resources: [
       {
@@ -110,26 +110,26 @@ export async function fillClinic(
         status: "allocated" as const,
         allocationStart: toSpan(n)[0],
         allocationEnd: toSpan(n)[1],
-        assignmentId: toId("assignment", n),
+        assignmentId: deriveDemoId("assignment", n),
       },
     ],
   }));
   await write(assignments, -historyLength, futureAppointmentCount, (n) => ({
-    assignment_id: toId("assignment", n),
+    assignment_id: deriveDemoId("assignment", n),
     clinic_id: branchColumns.clinic_id,
-    appointment_id: toId("appointment", n),
+    appointment_id: deriveDemoId("appointment", n),
     resource_id: toResourceId(n),
     allocation_start: toSpan(n)[0],
     allocation_end: toSpan(n)[1],
     status: "allocated",
   }));
   await write(queueTickets, -historyLength, TICKET_COUNT, (n) => ({
-    ticket_id: toId("ticket", n),
+    ticket_id: deriveDemoId("ticket", n),
     ...branchColumns,
-    appointment_id: toId("appointment", n),
+    appointment_id: deriveDemoId("appointment", n),
     visit_id: null,
-    animal_id: toId("animal", toCustomerNumber(n)),
-    customer_id: toId("customer", toCustomerNumber(n)),
+    animal_id: deriveDemoId("animal", toCustomerNumber(n)),
+    customer_id: deriveDemoId("customer", toCustomerNumber(n)),
     ticket_number: String(Math.abs(n)),
     queue_date: toSpan(n)[0].slice(0, 10),
     arrival_type: "scheduled",
@@ -143,7 +143,7 @@ export async function fillClinic(
     updated_at: now,
   }));
   await write(holds, -historyLength, HOLD_COUNT, (n) => ({
-    hold_id: toId("hold", n),
+    hold_id: deriveDemoId("hold", n),
     ...branchColumns,
     resource_id: toResourceId(n),
     starts_at: toSpan(n)[0],
@@ -171,10 +171,4 @@ async function writeRows(
   } finally {
     connection.release();
   }
-}
-
-/** Returns the same UUID for the same number, so that rows can refer to each other. */
-function toId(kind: string, number: number): string {
-  const hex = createHash("md5").update(`${kind} ${number}`).digest("hex");
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
 }

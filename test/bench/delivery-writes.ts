@@ -14,10 +14,9 @@ import { arrange } from "../../projection/webhooks/match/ordering.ts";
 import { writeOutcomes } from "../../projection/webhooks/record/outcomes.ts";
 import { type ClaimedDelivery, claimDueDeliveries } from "../../projection/webhooks/send/claim.ts";
 import type { DeliveryOrdering } from "../../shared/domain/events/partner.ts";
-import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { createLogger } from "../../shared/runtime/logger.ts";
 import { createWorld, type Endpoint, LEASE, registerSender, type World } from "../projection/webhooks/world.ts";
+import { createTestPool } from "../support/connections.ts";
 import { eventually } from "../support/eventually.ts";
 import { mochaGlobalTeardown } from "../support/stack.ts";
 import { measurePostgres } from "./measure-postgres.ts";
@@ -120,14 +119,7 @@ async function deliverEvents(
 const world = await createWorld();
 await registerSender(world.pool);
 // The service's connections have the same setting, which decides the plans.
-const pool = createPool({
-  url: world.databaseUrl,
-  applicationName: "bench",
-  size: 1,
-  statementTimeoutMs: 20_000,
-  shouldPreferIndexes: true,
-  logger: createLogger("bench", "silent"),
-});
+const pool = createTestPool(world.databaseUrl, { size: 1, shouldPreferIndexes: true });
 try {
   const measure = async (
     endpointsByClinic: readonly Endpoint[][],
@@ -161,7 +153,6 @@ try {
     await measure(orderedEndpoints, { name: orderedName, eventsPerAppointment });
   }
 } finally {
-  await pool.end();
   await world.close();
   await mochaGlobalTeardown();
 }

@@ -16,7 +16,7 @@ import { ensureBuilt } from "../../deploy/local/setup/build.mjs";
 import { PROJECT_FOLDER } from "../../deploy/local/setup/project.ts";
 import { appendEvents } from "../../shared/eventstore/append.ts";
 import { EMPTY_STREAM, REQUEST_TIMEOUT_MS } from "../../shared/eventstore/log.ts";
-import { createTemporaryDir, LogProcess } from "../deploy/eventstore/log-process.ts";
+import { LogProcess, makeTemporaryDir } from "../deploy/eventstore/log-process.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { createMigratedDatabase } from "../support/migrated-database.ts";
 import { mochaGlobalTeardown } from "../support/stack.ts";
@@ -161,7 +161,7 @@ function readChildMib(pid: number): number {
 }
 
 const executable = path.join(await ensureBuilt(PROJECT_FOLDER), "bin", "clinic.js");
-const { dir, remove } = await createTemporaryDir();
+const dir = makeTemporaryDir();
 const database = await createMigratedDatabase();
 const log = await LogProcess.start(path.join(dir, "log"));
 const client = log.createClient();
@@ -192,8 +192,5 @@ try {
       `applied ${firstRun.appliedCount}, already applied ${rerun.alreadyAppliedCount} of ${lines.length} lines`,
     );
 } finally {
-  await client.dispose();
-  await log.kill("SIGTERM");
-  await remove();
   await mochaGlobalTeardown();
 }

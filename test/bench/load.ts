@@ -82,25 +82,48 @@ export async function measureRate(options: RateOptions): Promise<LoadResult> {
       }
     };
     await Promise.all(Array.from({ length: concurrency }, runWorker));
-    return latencies.sort((a, b) => a - b);
+    return latencies;
   };
   await runTasks(warmUpMs);
-  const cpuSecondsBefore = readCpuSeconds(pids);
-  const startedAt = performance.now();
-  const latencies = await runTasks(measuredMs);
-  const seconds = (performance.now() - startedAt) / 1_000;
-  const cpuSecondsAfter = readCpuSeconds(pids);
-  const findQuantile = (share: number) => latencies[Math.floor(latencies.length * share)] ?? Number.NaN;
-  const cpuEntries = Object.keys(pids).map((name) => [
+  let latencies: number[] = [];
+  const { rate, cpuMicros } = await measureWork(pids, async () => {
+    latencies = await runTasks(measuredMs);
+    return latencies.length;
+  });
+  return { rate, cpuMicros, ...findQuantiles(latencies) };
+}
+
+/**
+ * Runs work once. Returns items per second, and the CPU time per item of each group of processes.
+ *
+ * @param run returns the number of items
+ */
+export async function measureWork(
+  pids: LoadOptions["pids"],
+  run: () => Promise<number>,
+): Promise<Pick<LoadResult, "rate" | "cpuMicros">> {
+  const [secondsBefore, startedAt] = [readCpuSeconds(pids), performance.now()];
+  const count = await run();
+  const rate = count / ((performance.now() - startedAt) / 1_000);
+  const cpuEntries = Object.entries(readCpuSeconds(pids)).map(([name, seconds]) => [
     name,
-    (((cpuSecondsAfter[name] ?? 0) - (cpuSecondsBefore[name] ?? 0)) / latencies.length) * 1e6,
+    ((seconds - (secondsBefore[name] ?? 0)) / count) * 1e6,
   ]);
-  return {
-    rate: latencies.length / seconds,
-    p50: findQuantile(0.5),
-    p99: findQuantile(0.99),
-    cpuMicros: Object.fromEntries(cpuEntries),
-  };
+  return { rate, cpuMicros: Object.fromEntries(cpuEntries) };
+}
+
+/** Returns the median, the 95th and the 99th percentile; NaN if there are no values. */
+export function findQuantiles(values: readonly number[]): Record<"p50" | "p95" | "p99", number> {
+  const sortedValues = values.toSorted((a, b) => a - b);
+  const find = (share: number) => sortedValues[Math.floor(sortedValues.length * share)] ?? Number.NaN;
+  return { p50: find(0.5), p95: find(0.95), p99: find(0.99) };
+}
+
+/** Returns the ids of the processes of components, by name. An external server has none. */
+export function listPids(components: Record<string, { pid: number | undefined }>): LoadOptions["pids"] {
+  return Object.fromEntries(
+    Object.entries(components).map(([name, { pid }]) => [name, pid === undefined ? [] : [pid]]),
+  );
 }
 
 /** Number of measurements of each of two loads that are measured in turn. */
@@ -126,7 +149,7 @@ export async function measureInTurn(first: LoadOptions, second: LoadOptions): Pr
 
 function findMedians(results: readonly LoadResult[]): LoadResult {
   const findMedian = (select: (result: LoadResult) => number | undefined) =>
-    results.map((result) => select(result) ?? Number.NaN).sort((a, b) => a - b)[results.length >> 1] ?? Number.NaN;
+    findQuantiles(results.map((result) => select(result) ?? Number.NaN)).p50;
   const processNames = Object.keys(results[0]?.cpuMicros ?? {});
   return {
     rate: findMedian(({ rate }) => rate),

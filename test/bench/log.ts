@@ -9,18 +9,15 @@
  * - Starts have no upper limit. A start verifies the whole log, and the benchmark prints its duration for a million
  *   events.
  */
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { mkdtemp, open, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { open } from "node:fs/promises";
 import { join } from "node:path";
-import { EventStoreDBClient, jsonEvent, START } from "@eventstore/db-client";
+import { type EventStoreDBClient, jsonEvent, START } from "@eventstore/db-client";
 import { convertGrpcEvent } from "@eventstore/db-client/dist/utils/convertGrpcEvent.js";
 import streams from "@eventstore/db-client/generated/streams_pb.js";
 import { encodeRecord, readWireBytes } from "../../deploy/local/eventstore/model/record.ts";
+import { LogProcess, makeTemporaryDir } from "../deploy/eventstore/log-process.ts";
+import { mochaGlobalTeardown } from "../support/stack.ts";
 import { printRow } from "./report.ts";
-
-process.env.no_grpc_proxy = "127.0.0.1,localhost";
 
 const MEASURED_SECONDS = 3;
 const READ_EVENT_COUNT = 100_000;
@@ -113,54 +110,44 @@ async function measureStreamReadRate(client: EventStoreDBClient): Promise<number
   return computeRate(count, startedAt);
 }
 
-const dir = await mkdtemp(join(tmpdir(), "bench-log-"));
-const mainFile = join(import.meta.dirname, "../../deploy/local/eventstore/main.ts");
+const dir = makeTemporaryDir();
 
-/** Starts the log. @returns a client, a function that stops the log, and the duration of the start */
+/** Starts the log. @returns the log, a client, and the duration of the start */
 async function startLog() {
-  const args = ["--import", "tsx", mainFile, "--dir", join(dir, "log"), "--port", "0"];
   const startedAt = performance.now();
-  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
-  const [line] = await once(child.stdout, "data");
-  const port = String(line).trim().split(" ")[1];
-  const client = EventStoreDBClient.connectionString(`esdb://127.0.0.1:${port}?tls=false`);
-  const stop = async () => {
-    await client.dispose();
-    child.kill("SIGTERM");
-    await once(child, "close");
-  };
-  return { client, stop, milliseconds: Math.round(performance.now() - startedAt) };
+  const log = await LogProcess.start(join(dir, "log"));
+  return { log, client: log.createClient(), milliseconds: Math.round(performance.now() - startedAt) };
 }
 
-let log = await startLog();
-printRow({ name: "log: start, empty", p50: log.milliseconds, isDetail: true });
+let running = await startLog();
+printRow({ name: "log: start, empty", p50: running.milliseconds, isDetail: true });
 try {
-  await measureAppendRate(log.client, 64);
+  const { client } = running;
+  await measureAppendRate(client, 64);
   for (const appenderCount of [1, 64, 256]) {
     const referenceRate = await measureDiskRate(dir, appenderCount);
-    const rate = await measureAppendRate(log.client, appenderCount);
+    const rate = await measureAppendRate(client, appenderCount);
     printRow({ name: `log: ${appenderCount} concurrent appends`, rate, referenceRate });
   }
-  await fillLog(log.client, READ_EVENT_COUNT);
+  await fillLog(client, READ_EVENT_COUNT);
   measureDecodeRate();
   const referenceRate = measureDecodeRate();
   printRow({
     name: "log: readAll",
-    rate: await measureReadRate(log.client.readAll(), READ_EVENT_COUNT),
+    rate: await measureReadRate(client.readAll(), READ_EVENT_COUNT),
     referenceRate,
   });
-  const subscription = log.client.subscribeToAll({ fromPosition: START });
+  const subscription = client.subscribeToAll({ fromPosition: START });
   printRow({
     name: "log: subscribeToAll, catch-up",
     rate: await measureReadRate(subscription, READ_EVENT_COUNT),
     referenceRate,
   });
-  printRow({ name: "log: readStream, 20 events", rate: await measureStreamReadRate(log.client), isDetail: true });
-  await fillLog(log.client, START_EVENT_COUNT);
-  await log.stop();
-  log = await startLog();
-  printRow({ name: `log: start with ${START_EVENT_COUNT} more events`, p50: log.milliseconds });
+  printRow({ name: "log: readStream, 20 events", rate: await measureStreamReadRate(client), isDetail: true });
+  await fillLog(client, START_EVENT_COUNT);
+  await running.log.kill();
+  running = await startLog();
+  printRow({ name: `log: start with ${START_EVENT_COUNT} more events`, p50: running.milliseconds });
 } finally {
-  await log.stop();
-  await rm(dir, { recursive: true });
+  await mochaGlobalTeardown();
 }

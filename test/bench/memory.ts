@@ -11,6 +11,7 @@ import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createWorld } from "../e2e/world.ts";
 import { mochaGlobalTeardown, startTestStack } from "../support/stack.ts";
+import { type LoadResult, measureRate } from "./load.ts";
 import { printRow } from "./report.ts";
 
 const LOAD = { seconds: 60, readers: 16, writers: 16 };
@@ -18,7 +19,8 @@ const CONNECTIONS = { idle: 2_000, busy: 500, seconds: 10 };
 /** Time between the end of the busy connections and the measurement of the latency. Milliseconds. */
 const RECOVERY_MS = 2_000;
 const IDLE_MS = 15_000;
-const SAMPLE_COUNT = 200;
+/** Duration of a measurement of latencies. Milliseconds. */
+const LATENCY_MS = 2_000;
 
 const stack = await startTestStack();
 try {
@@ -26,8 +28,7 @@ try {
   const sendRead = () => world.requestPortal("/appointments?limit=50");
   const sendCreate = () => world.createAppointment(randomUUID());
   printMemory("memory after the start", "VmRSS");
-  const latenciesBefore = await measureLatencies(sendRead);
-  printRow({ name: "reads, one connection", ...latenciesBefore });
+  printRow({ name: "reads, one connection", ...(await measureLatencies(sendRead)) });
 
   await Promise.all([
     sendRepeatedly(LOAD.seconds, LOAD.readers, sendRead),
@@ -49,7 +50,6 @@ try {
   await sleep(IDLE_MS);
   printMemory(`memory after ${IDLE_MS / 1_000} s without load`, "VmRSS");
 } finally {
-  await stack.stop();
   await mochaGlobalTeardown();
 }
 
@@ -71,18 +71,9 @@ async function sendRepeatedly(
   return statusCounts;
 }
 
-async function measureLatencies(send: () => Promise<unknown>): Promise<{ rate: number; p50: number; p99: number }> {
-  const latencies: number[] = [];
-  const startedAt = performance.now();
-  for (let sample = 0; sample < SAMPLE_COUNT; sample += 1) {
-    const sentAt = performance.now();
-    await send();
-    latencies.push(performance.now() - sentAt);
-  }
-  const rate = SAMPLE_COUNT / ((performance.now() - startedAt) / 1_000);
-  latencies.sort((a, b) => a - b);
-  const findQuantile = (share: number) => latencies[Math.floor(SAMPLE_COUNT * share)] ?? Number.NaN;
-  return { rate, p50: findQuantile(0.5), p99: findQuantile(0.99) };
+/** Sends requests one after the other. */
+function measureLatencies(send: () => Promise<unknown>): Promise<LoadResult> {
+  return measureRate({ runTask: send, concurrency: 1, pids: {}, warmUpMs: 0, measuredMs: LATENCY_MS });
 }
 
 /** Opens connections to the gateway that send nothing. */

@@ -7,13 +7,13 @@
  */
 
 import { randomUUID } from "node:crypto";
-import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { connectToLog } from "../support/connections.ts";
 import { eventually } from "../support/eventually.ts";
 import { createPartnerWorld, type PartnerWorld } from "../support/partner.ts";
 import { createPlainLog } from "../support/plain-log.ts";
 import { type ServiceEntryProcess, startServiceEntry } from "../support/service-entry.ts";
 import { mochaGlobalTeardown, startTestStack } from "../support/stack.ts";
-import { readCpuSeconds } from "./load.ts";
+import { measureWork } from "./load.ts";
 import { printRow } from "./report.ts";
 import { runConcurrently } from "./signed-posts.ts";
 import { startWebhookSink } from "./webhook-sink-process.ts";
@@ -26,7 +26,6 @@ const receivedDeliveryIds = new Set<string>();
 const sink = await startWebhookSink(([deliveryId]) => receivedDeliveryIds.add(deliveryId));
 const stack = await startTestStack({ serviceEnv: { projection: { ROLES: "projectors,relay" } } });
 const { eventstore, postgres, nats, projection, command, queryApi } = stack.components;
-const client = connectEventStore(stack.servers.eventstoreUrl, "bench");
 const moreProcesses: ServiceEntryProcess[] = [];
 try {
   const startProcess = async (entryFile: string, env: NodeJS.ProcessEnv) => {
@@ -45,18 +44,14 @@ try {
     return Object.fromEntries(entries.map(([name, group]) => [name, group.flatMap(({ pid }) => pid ?? [])]));
   };
   const measure = async (name: string, count: number, runWorkload: () => Promise<unknown>) => {
-    const pids = listPids();
-    const [before, startedAt] = [readCpuSeconds(pids), performance.now()];
-    await runWorkload();
-    const rate = count / ((performance.now() - startedAt) / 1_000);
-    const cpuEntries = Object.entries(readCpuSeconds(pids)).map(([component, seconds]) => [
-      component,
-      ((seconds - (before[component] ?? 0)) / count) * 1e6,
-    ]);
-    printRow({ name, rate, cpuMicros: Object.fromEntries(cpuEntries) });
+    const use = await measureWork(listPids(), async () => {
+      await runWorkload();
+      return count;
+    });
+    printRow({ name, ...use });
   };
 
-  const log = createPlainLog(client);
+  const log = createPlainLog(connectToLog(stack.servers.eventstoreUrl));
   const world = await createPartnerWorld({ url: stack.urls.command, log }, "sandbox", { rateLimitPerMinute: 100_000 });
   await registerEndpoint(world);
   const create = async (n: number) => {
@@ -95,8 +90,6 @@ try {
   await measureCreates("two dispatchers, two of command");
 } finally {
   await Promise.all(moreProcesses.map((service) => service.stop()));
-  await client.dispose();
-  await stack.stop();
   sink.stop();
   await mochaGlobalTeardown();
 }

@@ -5,9 +5,10 @@
  *
  *     npm run bench -- rebuild
  */
-import { createHash, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { excludeSystemEvents } from "@eventstore/db-client";
+import { deriveDemoId } from "../../deploy/local/demo-data/steps.ts";
 import { startProjectors } from "../../projection/engine/projectors.ts";
 import { readInThread } from "../../projection/engine/read-log.ts";
 import { rebuild } from "../../projection/engine/rebuild.ts";
@@ -15,17 +16,16 @@ import { ensureReadModels, migrate } from "../../projection/prepare-database.ts"
 import { readModels } from "../../projection/read-models/all.ts";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import type { EventMetadata } from "../../shared/domain/events/metadata.ts";
-import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { createUncachedDataKeys } from "../../shared/personal-data/create-data-keys.ts";
-import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { animalRegistered, appointmentRequested, customerRegistered } from "../support/clinics.ts";
+import { connectToLog, createTestPool } from "../support/connections.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { createTestDatabase, getTestServers, mochaGlobalTeardown } from "../support/stack.ts";
-import { type LoadResult, readCpuSeconds } from "./load.ts";
+import { findQuantiles, type LoadResult, listPids, readCpuSeconds } from "./load.ts";
 import { printRow } from "./report.ts";
 
 const EVENT_COUNT = 400_000;
@@ -35,14 +35,13 @@ const signal = new AbortController().signal;
 const logger = createLogger("bench", "error");
 
 const { eventstoreUrl, components } = await getTestServers();
-const { pid: postgresPid } = components.postgres;
-const pids = { postgres: postgresPid === undefined ? [] : [postgresPid] };
+const pids = listPids({ postgres: components.postgres });
 const database = await createTestDatabase();
 await migrate(database.urls.projection, logger);
 const url = database.urls.projection;
-const pool = createPool({ url, applicationName: "bench", size: 6, statementTimeoutMs: 60_000, logger });
+const pool = createTestPool(url, { size: 6, statementTimeoutMs: 60_000, logger });
 await ensureReadModels(pool, readModels);
-const client = connectEventStore(eventstoreUrl, "bench");
+const client = connectToLog(eventstoreUrl);
 const dataKeys = createUncachedDataKeys(pool, readConfig(["PERSONAL_DATA_KEYS"], { PERSONAL_DATA_KEYS }));
 const readLog = readInThread(eventstoreUrl);
 const log = createEventLog(client, { dataKeys });
@@ -72,8 +71,6 @@ try {
   });
   await measureLiveLag();
 } finally {
-  await client.dispose();
-  await pool.end();
   await mochaGlobalTeardown();
 }
 
@@ -101,18 +98,12 @@ async function readAllEvents(): Promise<void> {
   await subscription.unsubscribe();
 }
 
-/** Derives an id from a kind and a number, so that each run creates the same ids. */
-function toId(kind: string, number: number): string {
-  const hex = createHash("sha256").update(`${kind} ${number}`).digest("hex");
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
-}
-
 function createMetadata(number: number): EventMetadata {
   return {
-    $correlationId: toId("request", number),
-    $causationId: toId("request", number),
+    $correlationId: deriveDemoId("request", number),
+    $causationId: deriveDemoId("request", number),
     actor: { type: "operator", id: "bench" },
-    clinicId: toId("clinic", number % 50),
+    clinicId: deriveDemoId("clinic", number % 50),
     environment: "production",
     schemaVersion: 1,
     occurredAt: new Date(1_790_000_000_000 + number * 1_000).toISOString(),
@@ -121,8 +112,12 @@ function createMetadata(number: number): EventMetadata {
 
 /** Creates the events of a customer, an animal and a completed appointment: eight events in three streams. */
 function createFamilyEvents(index: number): [string, CatalogEvent[]][] {
-  const [customerId, animalId, appointmentId] = [toId("customer", index), toId("animal", index), toId("visit", index)];
-  const clinicId = toId("clinic", index % 50);
+  const [customerId, animalId, appointmentId] = [
+    deriveDemoId("customer", index),
+    deriveDemoId("animal", index),
+    deriveDemoId("visit", index),
+  ];
+  const clinicId = deriveDemoId("clinic", index % 50);
   const details = { customerId, fullName: `Client ${index}`, phone: null, email: null, city: "Ljubljana" };
   const animal = { name: "Rex", species: "dog", breed: "Poodle", birthDate: "2020-02-29" };
   const scheduledAt = new Date(1_790_000_000_000 + index * 60_000).toISOString();
@@ -145,7 +140,7 @@ function createFamilyEvents(index: number): [string, CatalogEvent[]][] {
     [
       `appointment-${appointmentId}`,
       [
-        appointmentRequested(clinicId, toId("branch", index % 50), scheduledAt, visit),
+        appointmentRequested(clinicId, deriveDemoId("branch", index % 50), scheduledAt, visit),
         { type: "AppointmentConfirmed", data: { appointmentId } },
         { type: "AppointmentCheckedIn", data: { appointmentId } },
         { type: "AppointmentCompleted", data: { appointmentId } },
@@ -160,7 +155,7 @@ async function generateEvents(targetLog: EventLog, familyCount: number): Promise
     while (nextNumber < familyCount) {
       const number = nextNumber++;
       const metadata = createMetadata(number);
-      const person = { type: "customer", id: toId("customer", number) } as const;
+      const person = { type: "customer", id: deriveDemoId("customer", number) } as const;
       await Promise.all(
         createFamilyEvents(number).map(([stream, events]) =>
           targetLog.append(
@@ -189,13 +184,7 @@ async function measureLiveLag(): Promise<void> {
   }
   await Promise.all(pendingAppends);
   await projectors.stop();
-  lagsMs.sort((a, b) => a - b);
-  const findQuantile = (share: number) => lagsMs[Math.floor(lagsMs.length * share)] ?? Number.NaN;
-  printRow({
-    name: `append to row, ${LIVE_EVENTS_PER_SECOND} events/s`,
-    p50: findQuantile(0.5),
-    p99: findQuantile(0.99),
-  });
+  printRow({ name: `append to row, ${LIVE_EVENTS_PER_SECOND} events/s`, ...findQuantiles(lagsMs) });
 }
 
 /**

@@ -6,13 +6,12 @@
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";
-import pg from "pg";
 import { createIds, membershipGranted, openClinic } from "../support/clinics.ts";
 import { startIdentityProvider } from "../support/portal.ts";
 import { createReadModelDatabase } from "../support/read-models.ts";
 import { getTestServers, mochaGlobalTeardown } from "../support/stack.ts";
 import { fillClinic } from "./clinic-history.ts";
-import { type LoadOptions, measureInTurn } from "./load.ts";
+import { type LoadOptions, listPids, measureInTurn } from "./load.ts";
 import { printLoad } from "./report.ts";
 
 /** Number of appointments in the clinic's history. */
@@ -48,28 +47,25 @@ try {
   const [headers = {}] = users;
   const service = await startService();
   const referenceServer = await startReferenceServer();
-  const postgresPid = servers.components.postgres.pid;
-  const toPidsByProcess = (pid: number) => ({
-    node: [pid],
-    ...(postgresPid !== undefined && { postgres: [postgresPid] }),
-  });
+  await database.admin.query("CREATE TABLE reference_document (path text PRIMARY KEY, body text NOT NULL)");
   for (const path of PATHS) {
     const responseText = await (await fetch(service.origin + path, { headers })).text();
-    await storeDocument(path.split("?")[0] ?? "", responseText);
+    await database.admin.query(
+      "INSERT INTO reference_document VALUES ($1, $2) ON CONFLICT (path) DO UPDATE SET body = $2",
+      [path.split("?")[0], responseText],
+    );
     const toLoadOptions = ({ origin, pid }: Server): LoadOptions => {
       let requestCount = 0;
       return {
         origin,
         createNextRequest: () => ({ method: "GET", path, headers: users[requestCount++ % users.length] ?? {} }),
-        pids: toPidsByProcess(pid),
+        pids: listPids({ node: { pid }, postgres: servers.components.postgres }),
       };
     };
     printLoad(path, ...(await measureInTurn(toLoadOptions(service), toLoadOptions(referenceServer))));
   }
 } finally {
   for (const child of children) child.kill();
-  await provider.close();
-  await database.close();
   await mochaGlobalTeardown();
 }
 
@@ -108,15 +104,4 @@ async function startServer(entryUrl: URL, env: Record<string, string>, args: str
   children.push(child);
   const [port] = (await once(child, "message")) as [number];
   return { origin: `http://127.0.0.1:${port}`, pid: child.pid as number };
-}
-
-async function storeDocument(path: string, body: string): Promise<void> {
-  const client = new pg.Client({ connectionString: database.urls.projection });
-  await client.connect();
-  await client.query("CREATE TABLE IF NOT EXISTS reference_document (path text PRIMARY KEY, body text NOT NULL)");
-  await client.query("INSERT INTO reference_document VALUES ($1, $2) ON CONFLICT (path) DO UPDATE SET body = $2", [
-    path,
-    body,
-  ]);
-  await client.end();
 }

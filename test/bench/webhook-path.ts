@@ -9,7 +9,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { mochaGlobalTeardown } from "../support/stack.ts";
-import { readCpuSeconds } from "./load.ts";
+import { findQuantiles, measureWork } from "./load.ts";
 import { printRow } from "./report.ts";
 import { runConcurrently } from "./signed-posts.ts";
 import { type BenchWorld, createBenchWorld, now } from "./webhook-bench-world.ts";
@@ -25,7 +25,7 @@ async function measureSteadily(world: BenchWorld, clinicId: string): Promise<voi
   const { perSecond, seconds } = STEADY;
   world.clearReceipts();
   const appendPromises: Promise<string>[] = [];
-  const cpuMicros = await measureCpu(world, perSecond * seconds, async () => {
+  const { cpuMicros } = await measureWork(world.listPids(), async () => {
     const startedAt = now();
     for (let n = 0; n < perSecond * seconds; n += 1) {
       const waitMs = startedAt + (n * 1_000) / perSecond - now();
@@ -33,19 +33,10 @@ async function measureSteadily(world: BenchWorld, clinicId: string): Promise<voi
       appendPromises.push(world.appendAppointment(clinicId));
     }
     await world.awaitReceipts(perSecond * seconds, 30_000);
+    return perSecond * seconds;
   });
-  const waitTimes = world.listWaitTimes(await Promise.all(appendPromises)).sort((a, b) => a - b);
-  const findPercentile = (share: number) => waitTimes[Math.floor(waitTimes.length * share)] ?? Number.NaN;
-  const name = `append to receipt, ${perSecond} events/s`;
-  printRow({ name, p50: findPercentile(0.5), p99: findPercentile(0.99), cpuMicros });
-}
-
-async function measureCpu(world: BenchWorld, count: number, runWorkload: () => Promise<unknown>) {
-  const pids = world.listPids();
-  const before = readCpuSeconds(pids);
-  await runWorkload();
-  const entries = Object.entries(readCpuSeconds(pids));
-  return Object.fromEntries(entries.map(([name, seconds]) => [name, ((seconds - (before[name] ?? 0)) / count) * 1e6]));
+  const waitTimes = world.listWaitTimes(await Promise.all(appendPromises));
+  printRow({ name: `append to receipt, ${perSecond} events/s`, ...findQuantiles(waitTimes), cpuMicros });
 }
 
 async function measureRate(world: BenchWorld, path: string, endpointCount: number, eventCount: number): Promise<void> {
@@ -56,12 +47,13 @@ async function measureRate(world: BenchWorld, path: string, endpointCount: numbe
     await world.awaitDeliveries(count * endpointCount, 120_000);
   };
   await deliver(eventCount / 10);
-  const startedAt = now();
-  const deliveryCount = eventCount * endpointCount;
-  const cpuMicros = await measureCpu(world, deliveryCount, () => deliver(eventCount));
+  const use = await measureWork(world.listPids(), async () => {
+    await deliver(eventCount);
+    return eventCount * endpointCount;
+  });
   const receiverText = path === "/" ? "" : ", receiver takes 50 ms";
   const name = `${endpointCount} ${endpointCount === 1 ? "endpoint" : "endpoints"}${receiverText}`;
-  printRow({ name, rate: deliveryCount / ((now() - startedAt) / 1_000), cpuMicros });
+  printRow({ name, ...use });
 }
 
 async function measureNewcomers(world: BenchWorld): Promise<void> {
@@ -77,14 +69,8 @@ async function measureNewcomers(world: BenchWorld): Promise<void> {
   await world.awaitReceipts(EAGER_EVENT_COUNT / 2, 60_000);
   const ids = await Promise.all(clinicIds.map((clinicId) => world.appendAppointment(clinicId)));
   await world.awaitReceipts(EAGER_EVENT_COUNT + NEWCOMER_COUNT, 60_000);
-  const waitTimes = world.listWaitTimes(ids).sort((a, b) => a - b);
   const name = `first events of ${NEWCOMER_COUNT} applications`;
-  printRow({
-    name,
-    p50: waitTimes[NEWCOMER_COUNT / 2] ?? Number.NaN,
-    p99: waitTimes.at(-1) ?? Number.NaN,
-    note: "beside a busy endpoint",
-  });
+  printRow({ name, ...findQuantiles(world.listWaitTimes(ids)), note: "beside a busy endpoint" });
 }
 
 const world = await createBenchWorld();
@@ -104,7 +90,7 @@ try {
   await measureRate(world, "/delayed", 10, 2_000);
   await measureNewcomers(world);
   await sleep(2_000);
-  const cpuMicros = await measureCpu(world, IDLE_SECONDS, () => sleep(IDLE_SECONDS * 1_000));
+  const { cpuMicros } = await measureWork(world.listPids(), () => sleep(IDLE_SECONDS * 1_000, IDLE_SECONDS));
   printRow({ name: "idle, for each second", cpuMicros });
 } finally {
   await world.stop();

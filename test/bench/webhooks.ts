@@ -18,9 +18,10 @@
  * - fairness: Latency of 100 healthy endpoints together with 20 applications with 50 endpoints each. In the first run,
  *   these applications' endpoints never respond. In the second run, they respond after 9 seconds.
  */
-import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { findFreePort } from "../deploy/eventstore/log-process.ts";
 import { mochaGlobalTeardown } from "../support/stack.ts";
+import { findQuantiles } from "./load.ts";
 import { printRow } from "./report.ts";
 import { measureSignedPosts, runConcurrently, THROUGHPUT } from "./signed-posts.ts";
 import { type BenchWorld, createBenchWorld, now, SERVICE_PROCESSES } from "./webhook-bench-world.ts";
@@ -184,13 +185,6 @@ async function appendSteadily(
   return Promise.all(appendPromises);
 }
 
-function findPercentile(values: readonly number[], percent: number): number {
-  const sortedValues = values.toSorted((a, b) => a - b);
-  return (
-    sortedValues[Math.min(sortedValues.length - 1, Math.floor((sortedValues.length * percent) / 100))] ?? Number.NaN
-  );
-}
-
 async function measureLatency(
   world: BenchWorld,
   clinicIds: readonly string[],
@@ -200,17 +194,7 @@ async function measureLatency(
   world.clearReceipts();
   const ids = await appendSteadily(world, clinicIds, eventsPerSecond, seconds);
   await world.awaitReceipts(ids.length, 30_000);
-  const waitTimes = world.listWaitTimes(ids);
-  return { p50: findPercentile(waitTimes, 50), p99: findPercentile(waitTimes, 99) };
-}
-
-/** Returns a port on which no server listens. */
-async function findUnusedPort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  return findQuantiles(world.listWaitTimes(ids));
 }
 
 async function measureIsolation(world: BenchWorld): Promise<void> {
@@ -225,7 +209,7 @@ async function measureIsolation(world: BenchWorld): Promise<void> {
   const healthyClinicIds = await registerClinics(world.sinkUrl, endpointCount);
   const failingUrls = [
     ...["/black-hole", "/drip", "/error"].map((path) => `${world.sinkUrl}${path}`),
-    `http://127.0.0.1:${await findUnusedPort()}/`,
+    `http://127.0.0.1:${await findFreePort()}/`,
   ];
   const failingClinicIds = (await Promise.all(failingUrls.map((url) => registerClinics(url, 1)))).flat();
   await measureLatency(world, healthyClinicIds, eventsPerSecond, 3);

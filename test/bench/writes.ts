@@ -6,19 +6,18 @@
  */
 
 import { randomBytes, randomUUID } from "node:crypto";
-import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { generateKeyPair, SignJWT } from "jose";
 import Koa from "koa";
 import { appendEvents } from "../../shared/eventstore/append.ts";
-import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { EMPTY_STREAM, REQUEST_TIMEOUT_MS } from "../../shared/eventstore/log.ts";
+import { connectToLog } from "../support/connections.ts";
+import { listenOnLoopback } from "../support/loopback.ts";
 import { createPartnerWorld, type PartnerWorld } from "../support/partner.ts";
 import { createPlainLog } from "../support/plain-log.ts";
 import { mochaGlobalTeardown, startTestStack } from "../support/stack.ts";
-import { type LoadRequest, type LoadResult, measureLoad, measureRate } from "./load.ts";
+import { type LoadRequest, type LoadResult, listPids, measureLoad, measureRate } from "./load.ts";
 import { printLoad, printRow } from "./report.ts";
 
 const CONNECTION_COUNT = 64;
@@ -37,15 +36,10 @@ const REPEATED_KEY_COUNT = 200;
 
 // With the addresses of a proxy, token exchanges come from more callers than one rate limit permits.
 const stack = await startTestStack({ serviceEnv: { command: { TRUST_PROXY: "true" } } });
-const client = connectEventStore(stack.servers.eventstoreUrl, "bench");
+const client = connectToLog(stack.servers.eventstoreUrl);
 const url = stack.urls.command;
 const { command, eventstore, projection, postgres, nats } = stack.components;
-const pids = Object.fromEntries(
-  Object.entries({ command, eventstore, projection, postgres, nats }).map(([name, { pid }]) => [
-    name,
-    pid === undefined ? [] : [pid],
-  ]),
-);
+const pids = listPids({ command, eventstore, projection, postgres, nats });
 try {
   const log = createPlainLog(client);
   const world = await createPartnerWorld({ url, log }, "production", { rateLimitPerMinute: HIGHEST_RATE_LIMIT });
@@ -69,8 +63,6 @@ try {
   await measureRefusals(await createPartnerWorld({ url, log }, "production", { rateLimitPerMinute: 1 }));
   await measureTokens(world);
 } finally {
-  await client.dispose();
-  await stack.stop();
   await mochaGlobalTeardown();
 }
 
@@ -130,13 +122,10 @@ async function measureRefusals(world: PartnerWorld): Promise<void> {
     ctx.status = 429;
     ctx.body = { ok: false, error: "rate_limit_exceeded", correlationId: world.clinicId };
   });
-  const server = createServer(app.callback()).listen(0, "127.0.0.1");
-  await once(server, "listening");
+  const { host } = await listenOnLoopback(createServer(app.callback()));
   const measureRefusedLoad = (origin: string) =>
     measureLoad({ origin, createNextRequest, status: 429, pids, connectionCount: CONNECTION_COUNT });
-  const referenceUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  printLoad("429 responses", await measureRefusedLoad(url), await measureRefusedLoad(referenceUrl));
-  server.close();
+  printLoad("429 responses", await measureRefusedLoad(url), await measureRefusedLoad(`http://${host}`));
 }
 
 /** Compares token exchanges with signatures of tokens. */

@@ -27,6 +27,7 @@ import { expect } from "chai";
 import fc from "fast-check";
 import { z } from "zod";
 import { type LogServer, startLogServer } from "../../deploy/local/eventstore/server.ts";
+import { autoStop } from "../support/resources.ts";
 import { callSequence } from "./differential/call-sequences.ts";
 import { type Call, Sequence } from "./differential/calls.ts";
 import { type ServerClients, ServerRun } from "./differential/server-run.ts";
@@ -47,7 +48,7 @@ describe("the embedded log and the server at EVENTSTORE_URL", function () {
   before(async function () {
     if (settings.EVENTSTORE_URL === "") return this.skip();
     dir = await mkdtemp(join(tmpdir(), "differential-log-"));
-    server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
+    server = await autoStop(startLogServer({ dir, host: "127.0.0.1", port: 0 }));
   });
   after(async () => {
     if (server === undefined) return;

@@ -3,36 +3,32 @@
  * EVENTSTORE_URL is not set. The server may already contain events, so every test uses its own stream names.
  */
 import { randomUUID } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { END, EventStoreDBClient, jsonEvent, START } from "@eventstore/db-client";
-import { startLogServer } from "../../deploy/local/eventstore/server.ts";
-import { releaseLater } from "../support/resources.ts";
+import { startSeparateLog } from "../support/own-log.ts";
+import { releaseLater, useResource } from "../support/resources.ts";
 
 // Without this setting, gRPC sends loopback traffic through the proxy that the environment configures.
 process.env.no_grpc_proxy = "127.0.0.1,localhost";
 
-/** Starts the log of a test suite. */
-export async function startLog() {
-  let url = process.env.EVENTSTORE_URL ?? "";
-  if (url === "") {
-    const dir = await mkdtemp(join(tmpdir(), "conformance-log-"));
-    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
-    url = `esdb://127.0.0.1:${server.port}?tls=false`;
-    releaseLater(async () => {
-      await server.stop();
-      await rm(dir, { recursive: true });
-    });
-  }
+/** The log of a test suite. It has no client before mocha has run the hooks of the suite. */
+export interface LogUnderTest {
+  client: EventStoreDBClient;
   /** Returns a client with its own connection. `parameter` is appended to the connection string. */
-  const createClient = (parameter = "") => {
-    const separator = parameter && (url.includes("?") ? "&" : "?");
-    const client = EventStoreDBClient.connectionString(url + separator + parameter);
-    releaseLater(() => client.dispose());
-    return client;
-  };
-  return { createClient };
+  createClient(parameter?: string): EventStoreDBClient;
+}
+
+/** Starts the log of a test suite. */
+export function useLog(): LogUnderTest {
+  return useResource(async () => {
+    const url = process.env.EVENTSTORE_URL || (await startSeparateLog({ shouldSync: true })).eventstoreUrl;
+    const createClient = (parameter = "") => {
+      const separator = parameter && (url.includes("?") ? "&" : "?");
+      const client = EventStoreDBClient.connectionString(url + separator + parameter);
+      releaseLater(() => client.dispose());
+      return client;
+    };
+    return { client: createClient(), createClient };
+  });
 }
 
 /** Returns a stream name that no other test or run uses. */

@@ -1,26 +1,12 @@
-import {
-  BACKWARDS,
-  binaryEvent,
-  END,
-  type EventStoreDBClient,
-  jsonEvent,
-  START,
-  WrongExpectedVersionError,
-} from "@eventstore/db-client";
+import { BACKWARDS, binaryEvent, END, jsonEvent, START, WrongExpectedVersionError } from "@eventstore/db-client";
 import { expect } from "chai";
 import { eventually } from "../support/eventually.ts";
 import { getRejection } from "../support/rejection.ts";
-import { useResource } from "../support/resources.ts";
-import { collect, createEvent, createEvents, createStreamName, startLog } from "./log-under-test.ts";
+import { collect, createEvent, createEvents, createStreamName, useLog } from "./log-under-test.ts";
 import { RecordedSubscription } from "./recorded-subscription.ts";
 
 describe("stream metadata", () => {
-  const log = useResource(startLog);
-  let client: EventStoreDBClient;
-
-  before(() => {
-    client = log.createClient();
-  });
+  const log = useLog();
 
   const readRevisions = async (resolvedEvents: AsyncIterable<{ event?: { revision: bigint } }>) =>
     (await collect(resolvedEvents)).map(({ event }) => Number(event?.revision));
@@ -30,51 +16,51 @@ describe("stream metadata", () => {
 
   it("a read of stream metadata returns all keys unchanged, including custom keys", async () => {
     const stream = createStreamName();
-    expect((await client.getStreamMetadata(stream)).metadata).to.equal(undefined);
-    await client.setStreamMetadata(stream, { maxCount: 3, owner: "me" });
-    expect((await client.getStreamMetadata(stream)).metadata).to.deep.equal({ maxCount: 3, owner: "me" });
-    await client.setStreamMetadata(stream, { owner: "you" });
-    expect((await client.getStreamMetadata(stream)).metadata).to.deep.equal({ owner: "you" });
+    expect((await log.client.getStreamMetadata(stream)).metadata).to.equal(undefined);
+    await log.client.setStreamMetadata(stream, { maxCount: 3, owner: "me" });
+    expect((await log.client.getStreamMetadata(stream)).metadata).to.deep.equal({ maxCount: 3, owner: "me" });
+    await log.client.setStreamMetadata(stream, { owner: "you" });
+    expect((await log.client.getStreamMetadata(stream)).metadata).to.deep.equal({ owner: "you" });
   });
 
   it("a metadata write with a wrong expected revision is refused", async () => {
     const stream = createStreamName();
-    await client.setStreamMetadata(stream, { owner: "me" }, { expectedRevision: "no_stream" });
+    await log.client.setStreamMetadata(stream, { owner: "me" }, { expectedRevision: "no_stream" });
     const error = await getRejection(
-      client.setStreamMetadata(stream, { owner: "you" }, { expectedRevision: "no_stream" }),
+      log.client.setStreamMetadata(stream, { owner: "you" }, { expectedRevision: "no_stream" }),
     );
     expect(error).to.be.instanceOf(WrongExpectedVersionError);
-    await client.setStreamMetadata(stream, { owner: "you" }, { expectedRevision: 0n });
+    await log.client.setStreamMetadata(stream, { owner: "you" }, { expectedRevision: 0n });
   });
 
   it("forward and backward reads return only the newest events if the metadata sets `$maxCount`", async () => {
     const stream = createStreamName();
-    await client.appendToStream(stream, createEvents(10));
-    await client.setStreamMetadata(stream, { maxCount: 3 });
-    expect(await readRevisions(client.readStream(stream))).to.deep.equal([7, 8, 9]);
+    await log.client.appendToStream(stream, createEvents(10));
+    await log.client.setStreamMetadata(stream, { maxCount: 3 });
+    expect(await readRevisions(log.client.readStream(stream))).to.deep.equal([7, 8, 9]);
     const backwardsOptions = { direction: BACKWARDS, fromRevision: END } as const;
-    expect(await readRevisions(client.readStream(stream, backwardsOptions))).to.deep.equal([9, 8, 7]);
-    await client.appendToStream(stream, createEvent(10));
-    expect(await readRevisions(client.readStream(stream))).to.deep.equal([8, 9, 10]);
-    await client.setStreamMetadata(stream, {});
-    expect(await readRevisions(client.readStream(stream))).to.have.length(11);
+    expect(await readRevisions(log.client.readStream(stream, backwardsOptions))).to.deep.equal([9, 8, 7]);
+    await log.client.appendToStream(stream, createEvent(10));
+    expect(await readRevisions(log.client.readStream(stream))).to.deep.equal([8, 9, 10]);
+    await log.client.setStreamMetadata(stream, {});
+    expect(await readRevisions(log.client.readStream(stream))).to.have.length(11);
   });
 
   it("forward and backward reads skip the events before the revision in the metadata `$tb`", async () => {
     const stream = createStreamName();
-    await client.appendToStream(stream, createEvents(6));
-    await client.setStreamMetadata(stream, { truncateBefore: 4 });
-    expect(await readRevisions(client.readStream(stream))).to.deep.equal([4, 5]);
+    await log.client.appendToStream(stream, createEvents(6));
+    await log.client.setStreamMetadata(stream, { truncateBefore: 4 });
+    expect(await readRevisions(log.client.readStream(stream))).to.deep.equal([4, 5]);
     const backwardsOptions = { direction: BACKWARDS, fromRevision: END } as const;
-    expect(await readRevisions(client.readStream(stream, backwardsOptions))).to.deep.equal([5, 4]);
-    expect(await readRevisions(client.readStream(stream, { fromRevision: 1n, maxCount: 1 }))).to.deep.equal([4]);
+    expect(await readRevisions(log.client.readStream(stream, backwardsOptions))).to.deep.equal([5, 4]);
+    expect(await readRevisions(log.client.readStream(stream, { fromRevision: 1n, maxCount: 1 }))).to.deep.equal([4]);
   });
 
   it("a subscription to a truncated stream starts with the first visible event", async () => {
     const stream = createStreamName();
-    await client.appendToStream(stream, createEvents(6));
-    await client.setStreamMetadata(stream, { truncateBefore: 4 });
-    const recording = new RecordedSubscription(client.subscribeToStream(stream, { fromRevision: START }));
+    await log.client.appendToStream(stream, createEvents(6));
+    await log.client.setStreamMetadata(stream, { truncateBefore: 4 });
+    const recording = new RecordedSubscription(log.client.subscribeToStream(stream, { fromRevision: START }));
     await eventually("caught up", () => recording.hasCaughtUp);
     expect(recording.numbers).to.deep.equal([4, 5]);
     await recording.stop();
@@ -82,54 +68,54 @@ describe("stream metadata", () => {
 
   it("truncating a stream does not change its revision", async () => {
     const stream = createStreamName();
-    await client.appendToStream(stream, createEvents(6));
-    await client.setStreamMetadata(stream, { maxCount: 1 });
-    const appendResult = await client.appendToStream(stream, createEvent(6), { expectedRevision: 5n });
+    await log.client.appendToStream(stream, createEvents(6));
+    await log.client.setStreamMetadata(stream, { maxCount: 1 });
+    const appendResult = await log.client.appendToStream(stream, createEvent(6), { expectedRevision: 5n });
     expect(appendResult.nextExpectedRevision).to.equal(6n);
   });
 
   it("metadata can be set before the first event of a stream is written", async () => {
     const stream = createStreamName();
-    await client.setStreamMetadata(stream, { maxCount: 2 });
-    await client.appendToStream(stream, createEvents(4), { expectedRevision: "no_stream" });
-    expect(await readRevisions(client.readStream(stream))).to.deep.equal([2, 3]);
+    await log.client.setStreamMetadata(stream, { maxCount: 2 });
+    await log.client.appendToStream(stream, createEvents(4), { expectedRevision: "no_stream" });
+    expect(await readRevisions(log.client.readStream(stream))).to.deep.equal([2, 3]);
   });
 
   it("reads and new subscriptions skip the events that are older than the age in the metadata `$maxAge`", async () => {
     const stream = createStreamName();
-    await client.appendToStream(stream, createEvents(3));
-    await client.setStreamMetadata(stream, { maxAge: 1 });
+    await log.client.appendToStream(stream, createEvents(3));
+    await log.client.setStreamMetadata(stream, { maxAge: 1 });
     const backwardsOptions = { direction: BACKWARDS, fromRevision: END } as const;
-    await eventually("too old", async () => (await readRevisions(client.readStream(stream))).length === 0);
-    expect(await readRevisions(client.readStream(stream, backwardsOptions))).to.deep.equal([]);
-    const recording = new RecordedSubscription(client.subscribeToStream(stream, { fromRevision: START }));
+    await eventually("too old", async () => (await readRevisions(log.client.readStream(stream))).length === 0);
+    expect(await readRevisions(log.client.readStream(stream, backwardsOptions))).to.deep.equal([]);
+    const recording = new RecordedSubscription(log.client.subscribeToStream(stream, { fromRevision: START }));
     await eventually("caught up", () => recording.hasCaughtUp);
     expect(recording.events).to.have.length(0);
     await recording.stop();
-    await client.setStreamMetadata(stream, { maxAge: 100_000 });
-    expect(await readRevisions(client.readStream(stream, { maxCount: 2 }))).to.deep.equal([0, 1]);
-    expect(await readRevisions(client.readStream(stream, backwardsOptions))).to.deep.equal([2, 1, 0]);
+    await log.client.setStreamMetadata(stream, { maxAge: 100_000 });
+    expect(await readRevisions(log.client.readStream(stream, { maxCount: 2 }))).to.deep.equal([0, 1]);
+    expect(await readRevisions(log.client.readStream(stream, backwardsOptions))).to.deep.equal([2, 1, 0]);
   });
 
   it("a live subscription sends events that reads skip because of `$maxCount` or `$tb`", async () => {
     const stream = createStreamName();
-    await client.setStreamMetadata(stream, { maxCount: 1, truncateBefore: 3 });
-    const recording = new RecordedSubscription(client.subscribeToStream(stream, { fromRevision: START }));
+    await log.client.setStreamMetadata(stream, { maxCount: 1, truncateBefore: 3 });
+    const recording = new RecordedSubscription(log.client.subscribeToStream(stream, { fromRevision: START }));
     await eventually("caught up", () => recording.hasCaughtUp);
-    await client.appendToStream(stream, createEvents(3));
+    await log.client.appendToStream(stream, createEvents(3));
     await eventually("all events", () => recording.events.length === 3);
-    expect(await readRevisions(client.readStream(stream))).to.deep.equal([]);
+    expect(await readRevisions(log.client.readStream(stream))).to.deep.equal([]);
     await recording.stop();
   });
 
   it("the keys `$acl`, `$cacheControl` and `$tmp` are stored, and do not change reads", async () => {
     const stream = createStreamName();
-    await client.appendToStream(stream, createEvents(3));
+    await log.client.appendToStream(stream, createEvents(3));
     const metadata = { acl: { readRoles: ["$all"] }, cacheControl: 5 };
-    await client.setStreamMetadata(stream, metadata);
-    expect((await client.getStreamMetadata(stream)).metadata).to.deep.include(metadata);
-    await client.appendToStream(`$$${stream}`, createMetadataEvent('{"$tmp":true}'));
-    expect(await readRevisions(client.readStream(stream))).to.deep.equal([0, 1, 2]);
+    await log.client.setStreamMetadata(stream, metadata);
+    expect((await log.client.getStreamMetadata(stream)).metadata).to.deep.include(metadata);
+    await log.client.appendToStream(`$$${stream}`, createMetadataEvent('{"$tmp":true}'));
+    expect(await readRevisions(log.client.readStream(stream))).to.deep.equal([0, 1, 2]);
   });
 
   for (const json of [
@@ -148,20 +134,20 @@ describe("stream metadata", () => {
   ])
     it(`the metadata ${json} is accepted and has no effect`, async () => {
       const stream = createStreamName();
-      await client.appendToStream(stream, createEvents(3));
-      await client.setStreamMetadata(stream, { truncateBefore: 2 });
-      expect(await readRevisions(client.readStream(stream))).to.deep.equal([2]);
-      await client.appendToStream(`$$${stream}`, createMetadataEvent(json));
-      expect(await readRevisions(client.readStream(stream))).to.deep.equal([0, 1, 2]);
+      await log.client.appendToStream(stream, createEvents(3));
+      await log.client.setStreamMetadata(stream, { truncateBefore: 2 });
+      expect(await readRevisions(log.client.readStream(stream))).to.deep.equal([2]);
+      await log.client.appendToStream(`$$${stream}`, createMetadataEvent(json));
+      expect(await readRevisions(log.client.readStream(stream))).to.deep.equal([0, 1, 2]);
     });
 
   it("metadata has an effect with every event type, but only as JSON", async () => {
     const stream = createStreamName();
-    await client.appendToStream(stream, createEvents(3));
-    await client.appendToStream(`$$${stream}`, createMetadataEvent('{"$maxCount":1}', "Other"));
-    expect(await readRevisions(client.readStream(stream))).to.deep.equal([2]);
+    await log.client.appendToStream(stream, createEvents(3));
+    await log.client.appendToStream(`$$${stream}`, createMetadataEvent('{"$maxCount":1}', "Other"));
+    expect(await readRevisions(log.client.readStream(stream))).to.deep.equal([2]);
     const data = Buffer.from('{"$maxCount":1}');
-    await client.appendToStream(`$$${stream}`, binaryEvent({ type: "$metadata", data }));
-    expect(await readRevisions(client.readStream(stream))).to.deep.equal([0, 1, 2]);
+    await log.client.appendToStream(`$$${stream}`, binaryEvent({ type: "$metadata", data }));
+    expect(await readRevisions(log.client.readStream(stream))).to.deep.equal([0, 1, 2]);
   });
 });

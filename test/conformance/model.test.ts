@@ -13,8 +13,7 @@ import {
 } from "@eventstore/db-client";
 import { expect } from "chai";
 import fc from "fast-check";
-import { useResource } from "../support/resources.ts";
-import { collect, createEvent, createStreamName, startLog } from "./log-under-test.ts";
+import { collect, createEvent, createStreamName, useLog } from "./log-under-test.ts";
 
 type ExpectedKind = typeof ANY | typeof NO_STREAM | typeof STREAM_EXISTS | "current" | "behind" | "ahead";
 
@@ -213,10 +212,10 @@ function predictRead(model: StreamModel, isBackwards: boolean, fromRevision: num
 }
 
 describe("random sequences", () => {
-  const log = useResource(startLog);
+  const log = useLog();
 
   it("random sequences of appends, deletions and reads have the results that a model of the log predicts", async () => {
-    const client = log.createClient();
+    const { client } = log;
     await fc.assert(
       fc.asyncProperty(fc.array(stepArbitrary, { minLength: 5, maxLength: 40 }), async (steps) => {
         const sequenceRun = new SequenceRun(client);

@@ -1,6 +1,5 @@
 import {
   END,
-  type EventStoreDBClient,
   eventTypeFilter,
   type Filter,
   type Position,
@@ -10,18 +9,13 @@ import {
 } from "@eventstore/db-client";
 import { expect } from "chai";
 import { eventually } from "../support/eventually.ts";
-import { useResource } from "../support/resources.ts";
-import { createEvent, createEvents, createStreamName, findLogEnd, startLog } from "./log-under-test.ts";
+import { createEvent, createEvents, createStreamName, findLogEnd, useLog } from "./log-under-test.ts";
 import { RecordedSubscription } from "./recorded-subscription.ts";
 
 describe("subscription", () => {
-  const log = useResource(startLog);
-  let client: EventStoreDBClient;
+  const log = useLog();
   const openSubscriptions: RecordedSubscription[] = [];
 
-  before(() => {
-    client = log.createClient();
-  });
   afterEach(async () => {
     for (const subscription of openSubscriptions.splice(0)) await subscription.stop();
   });
@@ -37,51 +31,51 @@ describe("subscription", () => {
   describe("to a stream", () => {
     it("a stream subscription sends the existing events, then the message `caughtUp`, then new events", async () => {
       const stream = createStreamName();
-      await client.appendToStream(stream, createEvents(3));
-      const recording = recordSubscription(client.subscribeToStream(stream, { fromRevision: START }));
+      await log.client.appendToStream(stream, createEvents(3));
+      const recording = recordSubscription(log.client.subscribeToStream(stream, { fromRevision: START }));
       await eventually("caught up", () => recording.hasCaughtUp);
       expect(recording.receivedNames).to.deep.equal(["confirmation", "event", "event", "event", "caughtUp"]);
-      await client.appendToStream(stream, createEvent(3));
+      await log.client.appendToStream(stream, createEvent(3));
       await eventually("the live event", () => recording.events.length === 4);
       expect(recording.numbers).to.deep.equal([0, 1, 2, 3]);
     });
 
     it("a subscription can start before the stream exists", async () => {
       const stream = createStreamName();
-      const recording = recordSubscription(client.subscribeToStream(stream));
+      const recording = recordSubscription(log.client.subscribeToStream(stream));
       await eventually("caught up", () => recording.hasCaughtUp);
-      await client.appendToStream(stream, createEvents(2));
+      await log.client.appendToStream(stream, createEvents(2));
       await eventually("both events", () => recording.events.length === 2);
     });
 
     it("a stream subscription from a revision sends only events after that revision", async () => {
       const stream = createStreamName();
-      await client.appendToStream(stream, createEvents(5));
-      const recording = recordSubscription(client.subscribeToStream(stream, { fromRevision: 2n }));
+      await log.client.appendToStream(stream, createEvents(5));
+      const recording = recordSubscription(log.client.subscribeToStream(stream, { fromRevision: 2n }));
       await eventually("caught up", () => recording.hasCaughtUp);
       expect(recording.numbers).to.deep.equal([3, 4]);
     });
 
     it("a stream subscription from the end sends only new events", async () => {
       const stream = createStreamName();
-      await client.appendToStream(stream, createEvents(5));
-      const recording = recordSubscription(client.subscribeToStream(stream, { fromRevision: END }));
+      await log.client.appendToStream(stream, createEvents(5));
+      const recording = recordSubscription(log.client.subscribeToStream(stream, { fromRevision: END }));
       await eventually("caught up", () => recording.hasCaughtUp);
-      await client.appendToStream(stream, createEvent(5));
+      await log.client.appendToStream(stream, createEvent(5));
       await eventually("the live event", () => recording.events.length > 0);
       expect(recording.numbers).to.deep.equal([5]);
     });
 
     it("a subscription sends the tombstone of its stream, and then fails", async () => {
       const stream = createStreamName();
-      await client.appendToStream(stream, createEvent(0));
-      const recording = recordSubscription(client.subscribeToStream(stream));
+      await log.client.appendToStream(stream, createEvent(0));
+      const recording = recordSubscription(log.client.subscribeToStream(stream));
       await eventually("caught up", () => recording.hasCaughtUp);
-      await client.tombstoneStream(stream);
+      await log.client.tombstoneStream(stream);
       await eventually("the error", () => recording.errors.length > 0);
       expect(recording.errors[0]).to.be.instanceOf(StreamDeletedError);
       expect(recording.events.map(({ event }) => event?.type)).to.deep.equal(["Counted", "$streamDeleted"]);
-      const laterRecording = recordSubscription(client.subscribeToStream(stream));
+      const laterRecording = recordSubscription(log.client.subscribeToStream(stream));
       await eventually("the error", () => laterRecording.errors.length > 0);
       expect(laterRecording.receivedNames[0]).to.equal("error");
     });
@@ -90,9 +84,9 @@ describe("subscription", () => {
   describe("to all streams", () => {
     it("a subscription to all streams from a position sends all events after that position in order", async () => {
       const stream = createStreamName();
-      const { position } = await client.appendToStream(stream, createEvent(0));
-      await client.appendToStream(stream, createEvents(3));
-      const recording = recordSubscription(client.subscribeToAll({ fromPosition: position! }));
+      const { position } = await log.client.appendToStream(stream, createEvent(0));
+      await log.client.appendToStream(stream, createEvents(3));
+      const recording = recordSubscription(log.client.subscribeToAll({ fromPosition: position! }));
       await eventually("caught up", () => recording.hasCaughtUp);
       const commits = recording.events.map(({ event }) => event!.position!.commit);
       expect(commits.every((commit) => commit > position!.commit)).to.equal(true);
@@ -102,18 +96,18 @@ describe("subscription", () => {
 
     it("a subscription to all streams from the end sends only new events", async () => {
       const stream = createStreamName();
-      await client.appendToStream(stream, createEvent(0));
+      await log.client.appendToStream(stream, createEvent(0));
       const filter = streamNameFilter({ prefixes: [stream] });
-      const recording = recordSubscription(client.subscribeToAll({ fromPosition: END, filter }));
+      const recording = recordSubscription(log.client.subscribeToAll({ fromPosition: END, filter }));
       await eventually("caught up", () => recording.hasCaughtUp);
-      await client.appendToStream(stream, createEvent(1));
+      await log.client.appendToStream(stream, createEvent(1));
       await eventually("the live event", () => recording.events.length > 0);
       expect(recording.numbers).to.deep.equal([1]);
     });
 
     it("a subscription that becomes live while 16 writers append events sends every event exactly once", async () => {
       const category = createStreamName("racing");
-      const startPosition = await findLogEnd(client);
+      const startPosition = await findLogEnd(log.client);
       const eventCount = 150;
       let stoppedCount = 0;
       const writers = Array.from({ length: 16 }, async (_, writer) => {
@@ -126,7 +120,7 @@ describe("subscription", () => {
       const recordings: RecordedSubscription[] = [];
       while (stoppedCount < 16) {
         const fromPosition = startPosition;
-        const recording = recordSubscription(client.subscribeToAll({ fromPosition, filter }));
+        const recording = recordSubscription(log.client.subscribeToAll({ fromPosition, filter }));
         recordings.push(recording);
         await eventually("caught up", () => recording.hasCaughtUp || recording.events.length >= 16 * eventCount);
         if (recordings.length >= 8) break;
@@ -148,12 +142,12 @@ describe("subscription", () => {
 
     it("a subscription that is often resumed after the last received event sends every event exactly once", async () => {
       const category = createStreamName("resumed");
-      let fromPosition: Position | typeof START = await findLogEnd(client);
-      for (let n = 0; n < 40; n += 1) await client.appendToStream(`${category}-${n % 3}`, createEvent(n));
+      let fromPosition: Position | typeof START = await findLogEnd(log.client);
+      for (let n = 0; n < 40; n += 1) await log.client.appendToStream(`${category}-${n % 3}`, createEvent(n));
       const filter = streamNameFilter({ prefixes: [category] });
       const numbers: number[] = [];
       while (numbers.length < 40) {
-        const subscription = client.subscribeToAll({ fromPosition, filter });
+        const subscription = log.client.subscribeToAll({ fromPosition, filter });
         let takenCount = 0;
         for await (const { event } of subscription) {
           numbers.push((event!.data as { n: number }).n);
@@ -168,14 +162,14 @@ describe("subscription", () => {
     it("a live subscription that stops reading for a while gets every event once, then `caughtUp` again", async () => {
       const stream = createStreamName();
       const filter = streamNameFilter({ prefixes: [stream] });
-      const subscription = client.subscribeToAll({ fromPosition: await findLogEnd(client), filter });
+      const subscription = log.client.subscribeToAll({ fromPosition: await findLogEnd(log.client), filter });
       const recording = recordSubscription(subscription);
       await eventually("caught up", () => recording.hasCaughtUp);
       subscription.pause();
       const roundCount = 24;
       for (let round = 0; round < roundCount; round += 1) {
         const events = createEvents(32).map((event) => ({ ...event, metadata: { padding: "x".repeat(24_000) } }));
-        await client.appendToStream(stream, events);
+        await log.client.appendToStream(stream, events);
       }
       subscription.resume();
       await eventually("all events", () => recording.events.length === roundCount * 32);
@@ -188,12 +182,12 @@ describe("subscription", () => {
     it("each of several concurrent subscriptions gets all matching events", async () => {
       const stream = createStreamName();
       const filter = streamNameFilter({ prefixes: [stream] });
-      const fromPosition = await findLogEnd(client);
+      const fromPosition = await findLogEnd(log.client);
       const recordings = Array.from({ length: 10 }, () =>
-        recordSubscription(client.subscribeToAll({ fromPosition, filter })),
+        recordSubscription(log.client.subscribeToAll({ fromPosition, filter })),
       );
       for (const recording of recordings) await eventually("caught up", () => recording.hasCaughtUp);
-      await client.appendToStream(stream, createEvents(20));
+      await log.client.appendToStream(stream, createEvents(20));
       for (const recording of recordings) await eventually("all events", () => recording.events.length === 20);
     });
   });
@@ -204,15 +198,15 @@ describe("subscription", () => {
 
     before(async () => {
       category = createStreamName("filtered");
-      positionBefore = await findLogEnd(client);
+      positionBefore = await findLogEnd(log.client);
       for (let n = 0; n < 200; n += 1) {
         const type = n % 50 === 0 ? `Rare-${category}` : "Common";
-        await client.appendToStream(`${category}-${n % 5}`, createEvent(n, type));
+        await log.client.appendToStream(`${category}-${n % 5}`, createEvent(n, type));
       }
     });
 
     async function readNumbers(filter: Filter): Promise<number[]> {
-      const recording = recordSubscription(client.subscribeToAll({ fromPosition: positionBefore, filter }));
+      const recording = recordSubscription(log.client.subscribeToAll({ fromPosition: positionBefore, filter }));
       await eventually("caught up", () => recording.hasCaughtUp);
       return recording.numbers;
     }
@@ -250,7 +244,7 @@ describe("subscription", () => {
           checkpoints.push(position);
         },
       });
-      const recording = recordSubscription(client.subscribeToAll({ fromPosition: positionBefore, filter }));
+      const recording = recordSubscription(log.client.subscribeToAll({ fromPosition: positionBefore, filter }));
       await eventually("caught up", () => recording.hasCaughtUp);
       await eventually("checkpoints", () => checkpoints.length >= 5);
       expect(recording.events).to.deep.equal([]);
@@ -258,9 +252,9 @@ describe("subscription", () => {
       expect(commits).to.deep.equal(commits.toSorted((a, b) => (a < b ? -1 : 1)));
 
       const stream = `${category}-none-1`;
-      await client.appendToStream(stream, createEvent(1000));
+      await log.client.appendToStream(stream, createEvent(1000));
       const resumedSubscription = recordSubscription(
-        client.subscribeToAll({
+        log.client.subscribeToAll({
           fromPosition: checkpoints.at(-1)!,
           filter: streamNameFilter({ prefixes: [`${category}-none`] }),
         }),
@@ -280,9 +274,9 @@ describe("subscription", () => {
           checkpoints.push(position);
         },
       });
-      const recording = recordSubscription(client.subscribeToAll({ fromPosition: END, filter }));
+      const recording = recordSubscription(log.client.subscribeToAll({ fromPosition: END, filter }));
       await eventually("caught up", () => recording.hasCaughtUp);
-      for (let n = 0; n < 400; n += 1) await client.appendToStream(stream, createEvent(n));
+      for (let n = 0; n < 400; n += 1) await log.client.appendToStream(stream, createEvent(n));
       await eventually("a live checkpoint", () => checkpoints.length > 0);
     });
   });

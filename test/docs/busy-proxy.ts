@@ -1,6 +1,5 @@
-import { once } from "node:events";
 import { createServer, request } from "node:http";
-import type { AddressInfo } from "node:net";
+import { listenOnLoopback } from "../support/loopback.ts";
 
 /** What happens to requests besides the refusals of {@link startBusyProxy}. `path` has no query. */
 export interface ProxyFaults {
@@ -50,15 +49,6 @@ export async function startBusyProxy(targetUrl: string, faults: ProxyFaults = {}
     serviceRequest.on("error", () => clientResponse.destroy());
     clientRequest.pipe(serviceRequest);
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async close() {
-      const closePromise = once(server, "close");
-      server.close();
-      server.closeAllConnections();
-      await closePromise;
-    },
-  };
+  const { host, close } = await listenOnLoopback(server);
+  return { url: `http://${host}`, close };
 }

@@ -91,11 +91,6 @@ describe("the example program that keeps a calendar", function () {
 
   afterEach(() => stopProgram());
 
-  after(async () => {
-    await proxy?.close();
-    await service?.stop();
-  });
-
   it("equals the clinic's calendar of the linked animals after kills, lost responses, refusals and changes while it was stopped", async () => {
     const otherAnimalId = await addAnimal();
     const hiddenAnimalId = await addAnimal();

@@ -1,6 +1,7 @@
 import { startGateway } from "../../deploy/local/gateway/gateway-server.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../support/partner-api.ts";
 import { UNREACHABLE_URL } from "../support/query-environment.ts";
+import { autoStop } from "../support/resources.ts";
 
 /** The partner API behind one origin, including the delivery of webhooks to loopback addresses. */
 export interface DocumentedService {
@@ -17,10 +18,12 @@ export interface DocumentedService {
 export async function startDocumentedService(projectionEnv: Record<string, string> = {}): Promise<DocumentedService> {
   const defaults = { ROLES: "projectors,relay,webhooks", WEBHOOK_ALLOW_LOOPBACK: "true", WEBHOOK_RETRY_SCHEDULE: "1" };
   const api = await startPartnerApi({ projectionEnv: { ...defaults, ...projectionEnv } });
-  const gateway = await startGateway({
-    ...{ host: "127.0.0.1", port: 0, drainTimeoutMs: 0, log: () => undefined },
-    upstreamUrls: { command: api.command.url, queryApi: api.queryUrl, audit: UNREACHABLE_URL },
-  });
+  const gateway = await autoStop(
+    startGateway({
+      ...{ host: "127.0.0.1", port: 0, drainTimeoutMs: 0, log: () => undefined },
+      upstreamUrls: { command: api.command.url, queryApi: api.queryUrl, audit: UNREACHABLE_URL },
+    }),
+  );
   const sandboxUrl = `${gateway.url}/sandbox/v1`;
   return {
     api,

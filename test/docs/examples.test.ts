@@ -52,11 +52,6 @@ describe("the examples of the partner guide", function () {
     proxy = await startBusyProxy(service.origin);
   });
 
-  after(async () => {
-    await proxy?.close();
-    await service?.stop();
-  });
-
   for (const language of languages) {
     it(`the ${language.name} examples repeat a refused request, and accept only authentic webhooks`, async function () {
       if (!(await isInstalled(language))) return skip(this, language.createCommand[0]);
@@ -88,41 +83,37 @@ describe("the examples of the partner guide", function () {
   it("the curl examples register an endpoint, create an appointment and verify its webhook", async function () {
     if (!["curl", "jq", "openssl"].every(findOnPath)) return skip(this, "curl, jq or openssl");
     const receiver = await startReceiver();
-    try {
-      const steps = [
-        "token",
-        "read-sandbox",
-        "register-endpoint",
-        "create-appointment",
-        "book-free-time",
-        "send-test-event",
-      ];
-      const script = [...steps.map((name) => `. ./${name}.sh`), 'echo "secret $WEBHOOK_SECRET"'].join("\n");
-      const output = await run(["sh", "-euc", script], { ...env, WEBHOOK_URL: `${receiver.url}/hooks` }, "curl");
-      expect(output)
-        .to.contain('"allocationStart": ')
-        .and.contain('"status": "requested"')
-        .and.contain('"status": "pending"');
-      const { body, headers } = await eventually("a webhook", () => receiver.requests[0]);
-      const bodyFile = path.join(makeTestRoot(), "body.json");
-      await writeFile(bodyFile, body);
-      const verificationEnv = {
-        WEBHOOK_SECRET: /^secret (.*)$/m.exec(output)?.[1] ?? "",
-        DELIVERY_ID: String(headers["webhook-id"]),
-        TIMESTAMP: String(headers["webhook-timestamp"]),
-        SIGNATURE: String(headers["webhook-signature"]),
-        BODY_FILE: bodyFile,
-      };
-      const verify = (changes: Record<string, string> = {}) =>
-        run(["sh", "verify-webhook.sh"], { ...verificationEnv, ...changes }, "curl");
-      expect(await verify()).to.equal("The signature is valid.\n");
-      expect(await verify({ SIGNATURE: `v1,other ${verificationEnv.SIGNATURE}` })).to.contain("is valid");
-      expect(await catchMessage(verify({ DELIVERY_ID: "other" }))).to.contain("The signature is not valid.");
-      const oldTimestamp = String(Math.floor(Date.now() / 1000) - 301);
-      expect(await catchMessage(verify({ TIMESTAMP: oldTimestamp }))).to.contain("more than five minutes");
-    } finally {
-      await receiver.close();
-    }
+    const steps = [
+      "token",
+      "read-sandbox",
+      "register-endpoint",
+      "create-appointment",
+      "book-free-time",
+      "send-test-event",
+    ];
+    const script = [...steps.map((name) => `. ./${name}.sh`), 'echo "secret $WEBHOOK_SECRET"'].join("\n");
+    const output = await run(["sh", "-euc", script], { ...env, WEBHOOK_URL: `${receiver.url}/hooks` }, "curl");
+    expect(output)
+      .to.contain('"allocationStart": ')
+      .and.contain('"status": "requested"')
+      .and.contain('"status": "pending"');
+    const { body, headers } = await eventually("a webhook", () => receiver.requests[0]);
+    const bodyFile = path.join(makeTestRoot(), "body.json");
+    await writeFile(bodyFile, body);
+    const verificationEnv = {
+      WEBHOOK_SECRET: /^secret (.*)$/m.exec(output)?.[1] ?? "",
+      DELIVERY_ID: String(headers["webhook-id"]),
+      TIMESTAMP: String(headers["webhook-timestamp"]),
+      SIGNATURE: String(headers["webhook-signature"]),
+      BODY_FILE: bodyFile,
+    };
+    const verify = (changes: Record<string, string> = {}) =>
+      run(["sh", "verify-webhook.sh"], { ...verificationEnv, ...changes }, "curl");
+    expect(await verify()).to.equal("The signature is valid.\n");
+    expect(await verify({ SIGNATURE: `v1,other ${verificationEnv.SIGNATURE}` })).to.contain("is valid");
+    expect(await catchMessage(verify({ DELIVERY_ID: "other" }))).to.contain("The signature is not valid.");
+    const oldTimestamp = String(Math.floor(Date.now() / 1000) - 301);
+    expect(await catchMessage(verify({ TIMESTAMP: oldTimestamp }))).to.contain("more than five minutes");
   });
 
   it("the OpenAPI document of the partner API contains recorded examples of all operations and events", async () => {
@@ -146,38 +137,34 @@ describe("the examples of the partner guide", function () {
 
   it("an endpoint with the format `cloudevents` receives events that the SDK of CloudEvents accepts", async () => {
     const receiver = await startReceiver();
-    try {
-      const registration = await partner.request("POST", "/webhook-endpoints", {
-        headers: clinicHeaders,
-        body: { url: receiver.url, events: ["appointment.created"] },
-      });
-      const { endpoint, secret } = registration.body;
-      const endpointPath = `/webhook-endpoints/${endpoint.id}`;
-      const request = (method: "PATCH" | "POST" | "GET" | "DELETE", path: string, body?: object) =>
-        partner.request(method, endpointPath + path, { headers: clinicHeaders, ...(body && { body }) });
-      await request("PATCH", "", { bodyFormat: "cloudevents" });
-      await request("POST", "/test");
-      await eventually("the test event", () => receiver.requests.length === 1);
-      await run(languages[0]!.createCommand, env, languages[0]!.folder);
-      await eventually("the appointment event", () => receiver.requests.length === 2);
-      const events = receiver.requests.map(({ headers, body }) => {
-        expect(listAcceptingLibraries(secret, { headers, body })).to.deep.equal(webhookLibraryNames);
-        expect(headers["content-type"]).to.equal("application/cloudevents+json");
-        return HTTP.toEvent({ headers: headers as Record<string, string>, body }) as CloudEvent<AppointmentData>;
-      });
-      const [testEvent, appointmentEvent] = events;
-      expect(testEvent).to.include({ type: "endpoint.test", specversion: "1.0" }).and.not.have.property("branchid");
-      expect(testEvent?.data).to.deep.equal({ test: true });
-      const { id, clinicId } = appointmentEvent?.data?.appointment ?? {};
-      expect(appointmentEvent).to.include({ type: "appointment.created", subject: id, source: `urn:uuid:${clinicId}` });
-      expect(events.map((event) => event.validate())).to.deep.equal([true, true]);
-      const { body } = await request("GET", `/deliveries/${receiver.requests[1]?.headers["webhook-id"]}`);
-      expect(body.delivery.request.body).to.equal(receiver.requests[1]?.body);
-      expect(body.delivery.request.headers["Content-Type"]).to.equal("application/cloudevents+json");
-      await request("DELETE", "");
-    } finally {
-      await receiver.close();
-    }
+    const registration = await partner.request("POST", "/webhook-endpoints", {
+      headers: clinicHeaders,
+      body: { url: receiver.url, events: ["appointment.created"] },
+    });
+    const { endpoint, secret } = registration.body;
+    const endpointPath = `/webhook-endpoints/${endpoint.id}`;
+    const request = (method: "PATCH" | "POST" | "GET" | "DELETE", path: string, body?: object) =>
+      partner.request(method, endpointPath + path, { headers: clinicHeaders, ...(body && { body }) });
+    await request("PATCH", "", { bodyFormat: "cloudevents" });
+    await request("POST", "/test");
+    await eventually("the test event", () => receiver.requests.length === 1);
+    await run(languages[0]!.createCommand, env, languages[0]!.folder);
+    await eventually("the appointment event", () => receiver.requests.length === 2);
+    const events = receiver.requests.map(({ headers, body }) => {
+      expect(listAcceptingLibraries(secret, { headers, body })).to.deep.equal(webhookLibraryNames);
+      expect(headers["content-type"]).to.equal("application/cloudevents+json");
+      return HTTP.toEvent({ headers: headers as Record<string, string>, body }) as CloudEvent<AppointmentData>;
+    });
+    const [testEvent, appointmentEvent] = events;
+    expect(testEvent).to.include({ type: "endpoint.test", specversion: "1.0" }).and.not.have.property("branchid");
+    expect(testEvent?.data).to.deep.equal({ test: true });
+    const { id, clinicId } = appointmentEvent?.data?.appointment ?? {};
+    expect(appointmentEvent).to.include({ type: "appointment.created", subject: id, source: `urn:uuid:${clinicId}` });
+    expect(events.map((event) => event.validate())).to.deep.equal([true, true]);
+    const { body } = await request("GET", `/deliveries/${receiver.requests[1]?.headers["webhook-id"]}`);
+    expect(body.delivery.request.body).to.equal(receiver.requests[1]?.body);
+    expect(body.delivery.request.headers["Content-Type"]).to.equal("application/cloudevents+json");
+    await request("DELETE", "");
   });
 
   it("the Postman collection is current, and its requests succeed in order", async () => {

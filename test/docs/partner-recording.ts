@@ -25,22 +25,18 @@ type Method = Parameters<Partner["request"]>[0];
 /** Performs every operation of the partner API and receives every event. Ids, times and secrets are normalized. */
 export async function recordPartnerApi(service: DocumentedService): Promise<Recording> {
   const receiver = await startReceiver();
-  try {
-    const recorder = await PartnerRecorder.create(service, receiver);
-    await recordSandbox(recorder);
-    const clinicOwner = createClinicOwner(recorder);
-    const endpointPath = await recordEndpoint(recorder, clinicOwner);
-    await recordAppointment(recorder, endpointPath);
-    await recordDeliveries(recorder, endpointPath);
-    await recordReplay(recorder, clinicOwner, endpointPath);
-    await recordOperationalEvents(recorder, endpointPath);
-    await recorder.record("revokeWebhookEndpoint", "DELETE", endpointPath);
-    await recordApplicationEndpoint(recorder);
-    const normalize = createNormalizer({ day: recorder.sandbox.day, receiverOrigin: receiver.url });
-    return normalize(recorder.recording) as Recording;
-  } finally {
-    await receiver.close();
-  }
+  const recorder = await PartnerRecorder.create(service, receiver);
+  await recordSandbox(recorder);
+  const clinicOwner = createClinicOwner(recorder);
+  const endpointPath = await recordEndpoint(recorder, clinicOwner);
+  await recordAppointment(recorder, endpointPath);
+  await recordDeliveries(recorder, endpointPath);
+  await recordReplay(recorder, clinicOwner, endpointPath);
+  await recordOperationalEvents(recorder, endpointPath);
+  await recorder.record("revokeWebhookEndpoint", "DELETE", endpointPath);
+  await recordApplicationEndpoint(recorder);
+  const normalize = createNormalizer({ day: recorder.sandbox.day, receiverOrigin: receiver.url });
+  return normalize(recorder.recording) as Recording;
 }
 
 /** Owner of the recorded endpoint. */

@@ -43,18 +43,17 @@ describe("the commands of the API reference", function () {
   it("the blocks of the Quickstart and then the commands of all operations succeed as they are printed", async function () {
     if (!["curl", "jq"].every(findOnPath)) return skip(this, "curl or jq");
     const [service, receiver] = await Promise.all([startDocumentedService(), startReceiver()]);
-    try {
-      const { env } = await service.createSandboxPartner();
-      const CURL_HOME = createCurlHome(service.origin);
-      const operations = Object.values(partnerDocument.paths).flatMap((item) => Object.values(item));
-      const order = createCollection(partnerDocument).item.flatMap(({ item }) => item.map(({ name }) => name));
-      operations.sort((a, b) => order.indexOf(a.summary) - order.indexOf(b.summary));
-      const commands = operations.map(({ operationId, "x-codeSamples": [sample] = [] }) => {
-        expect(sample?.label, operationId).to.equal("curl");
-        const assignment = ASSIGNMENTS[operationId] ?? ":";
-        // The read models lag behind the writes.
-        const attempts = sample?.source.startsWith("curl -X GET") ? 30 : 1;
-        return `for attempt in $(seq ${attempts}); do
+    const { env } = await service.createSandboxPartner();
+    const CURL_HOME = createCurlHome(service.origin);
+    const operations = Object.values(partnerDocument.paths).flatMap((item) => Object.values(item));
+    const order = createCollection(partnerDocument).item.flatMap(({ item }) => item.map(({ name }) => name));
+    operations.sort((a, b) => order.indexOf(a.summary) - order.indexOf(b.summary));
+    const commands = operations.map(({ operationId, "x-codeSamples": [sample] = [] }) => {
+      expect(sample?.label, operationId).to.equal("curl");
+      const assignment = ASSIGNMENTS[operationId] ?? ":";
+      // The read models lag behind the writes.
+      const attempts = sample?.source.startsWith("curl -X GET") ? 30 : 1;
+      return `for attempt in $(seq ${attempts}); do
 (
 ${sample?.source}
 ) > response
@@ -63,60 +62,48 @@ sleep 0.5
 done
 ${assignment}
 jq -c '{id: "${operationId}", error}' < response`;
-      });
-      const script = [`cd "${CURL_HOME}"`, ...quickstart.slice(0, 2), `{ ${quickstart[2]} } > response`, ...commands];
-      const output = await run(["sh", "-c", script.join("\n")], {
-        ...{ ...env, CURL_HOME, API: "", WEBHOOK_URL: `${receiver.url}/hooks` },
-      });
-      const results = output
-        .trim()
-        .split("\n")
-        .map((line) => JSON.parse(line));
-      expect(results).to.have.length(operations.length);
-      // The commands withdraw the link before. The only delivery is a test, which has not failed.
-      expect(results.filter(({ error }) => error !== null)).to.deep.equal([
-        { id: "endAnimalLink", error: "animal_link_not_found" },
-        { id: "replayWebhookDelivery", error: "delivery_not_replayable" },
-      ]);
-    } finally {
-      await service.stop();
-      await receiver.close();
-    }
+    });
+    const script = [`cd "${CURL_HOME}"`, ...quickstart.slice(0, 2), `{ ${quickstart[2]} } > response`, ...commands];
+    const output = await run(["sh", "-c", script.join("\n")], {
+      ...{ ...env, CURL_HOME, API: "", WEBHOOK_URL: `${receiver.url}/hooks` },
+    });
+    const results = output
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(results).to.have.length(operations.length);
+    // The commands withdraw the link before. The only delivery is a test, which has not failed.
+    expect(results.filter(({ error }) => error !== null)).to.deep.equal([
+      { id: "endAnimalLink", error: "animal_link_not_found" },
+      { id: "replayWebhookDelivery", error: "delivery_not_replayable" },
+    ]);
   });
 
   it("the Quickstart names the error if the secret is wrong", async function () {
     if (!["curl", "jq"].every(findOnPath)) return skip(this, "curl or jq");
     const service = await startDocumentedService();
-    try {
-      const { env } = await service.createSandboxPartner();
-      const script = `${quickstart.join("\n")} 2>&1`;
-      const output = await run(["sh", "-c", `{ ${script}\n} 2>&1`], {
-        ...{ ...env, CLIENT_SECRET: "wrong", API: "", CURL_HOME: createCurlHome(service.origin) },
-      });
-      expect(output).to.match(/invalid_client.*missing_token/s);
-    } finally {
-      await service.stop();
-    }
+    const { env } = await service.createSandboxPartner();
+    const script = `${quickstart.join("\n")} 2>&1`;
+    const output = await run(["sh", "-c", `{ ${script}\n} 2>&1`], {
+      ...{ ...env, CLIENT_SECRET: "wrong", API: "", CURL_HOME: createCurlHome(service.origin) },
+    });
+    expect(output).to.match(/invalid_client.*missing_token/s);
   });
 
   it("the commands of all portal operations succeed as they are printed", async function () {
     if (!findOnPath("curl")) return skip(this, "curl");
     const api = await startTestQueryApi();
-    try {
-      const { userId } = await openClinic(api.given);
-      const operations = createPortalOperations({ operatorName: "Test" });
-      const { paths } = buildPortalDocument(operations, { operatorName: "Test", cookieName: "sb-test-auth-token" });
-      const commands = Object.values(paths).map(({ get }) => `${get?.["x-codeSamples"]?.[0]?.source}\necho`);
-      const output = await run(["sh", "-euc", commands.join("\n")], {
-        ...{ PORTAL: api.url, SESSION: await api.provider.createSessionCookie(userId) },
-      });
-      const bodies = output
-        .trim()
-        .split("\n")
-        .filter((line) => line.startsWith("{"));
-      expect(bodies.map((body) => JSON.parse(body).ok)).to.deep.equal(operations.map(() => true));
-    } finally {
-      await api.stop();
-    }
+    const { userId } = await openClinic(api.given);
+    const operations = createPortalOperations({ operatorName: "Test" });
+    const { paths } = buildPortalDocument(operations, { operatorName: "Test", cookieName: "sb-test-auth-token" });
+    const commands = Object.values(paths).map(({ get }) => `${get?.["x-codeSamples"]?.[0]?.source}\necho`);
+    const output = await run(["sh", "-euc", commands.join("\n")], {
+      ...{ PORTAL: api.url, SESSION: await api.provider.createSessionCookie(userId) },
+    });
+    const bodies = output
+      .trim()
+      .split("\n")
+      .filter((line) => line.startsWith("{"));
+    expect(bodies.map((body) => JSON.parse(body).ok)).to.deep.equal(operations.map(() => true));
   });
 });

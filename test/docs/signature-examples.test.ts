@@ -106,19 +106,14 @@ describe("the examples of signature verification in the API reference", function
   before(async () => {
     const service = await startDocumentedService();
     const receiver = await startReceiver();
-    try {
-      const { partner } = await service.createSandboxPartner();
-      const { body: sandboxBody } = await partner.request("GET", "/sandbox");
-      const headers = { "X-SERVICE-Clinic-ID": sandboxBody.sandbox.clinicId };
-      const body = { url: receiver.url, events: ["appointment.created"] };
-      const registration = await partner.request("POST", "/webhook-endpoints", { headers, body });
-      secret = registration.body.secret;
-      await partner.request("POST", `/webhook-endpoints/${registration.body.endpoint.id}/test`, { headers });
-      delivery = await eventually("the test event", () => receiver.requests[0]);
-    } finally {
-      await receiver.close();
-      await service.stop();
-    }
+    const { partner } = await service.createSandboxPartner();
+    const { body: sandboxBody } = await partner.request("GET", "/sandbox");
+    const headers = { "X-SERVICE-Clinic-ID": sandboxBody.sandbox.clinicId };
+    const body = { url: receiver.url, events: ["appointment.created"] };
+    const registration = await partner.request("POST", "/webhook-endpoints", { headers, body });
+    secret = registration.body.secret;
+    await partner.request("POST", `/webhook-endpoints/${registration.body.endpoint.id}/test`, { headers });
+    delivery = await eventually("the test event", () => receiver.requests[0]);
   });
 
   const examples = new Map(

@@ -9,7 +9,7 @@ import { foldReservations, type HolderEvent } from "../../shared/domain/scheduli
 import { getWeekday, MINUTE_MS } from "../../shared/domain/time/local-time.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { postAppointment, spawnCommand } from "../command/partner-api/command-app.ts";
-import { createTemporaryDir, LogProcess } from "../deploy/eventstore/log-process.ts";
+import { LogProcess, makeTemporaryDir } from "../deploy/eventstore/log-process.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   createPartnerWorld,
@@ -40,10 +40,10 @@ const toTime = (slot: number) => toInstant(Date.parse(`${DATE}T09:00:00Z`) + slo
 
 describe("bookings while processes are killed", function () {
   this.timeout(LOAD_MS + 600_000);
-  let dir: Awaited<ReturnType<typeof createTemporaryDir>>;
   /** Undefined if the log at EVENTSTORE_URL is used. The test does not kill that log, but other programs can. */
   let log: LogProcess | undefined;
   let logUrl = process.env.EVENTSTORE_URL ?? "";
+  let dir: string;
   let command: TestCommand;
   let world: PartnerWorld;
   const resourceId = randomUUID();
@@ -51,9 +51,9 @@ describe("bookings while processes are killed", function () {
   const processes: (CommandProcess | undefined)[] = [];
 
   before(async () => {
-    dir = await createTemporaryDir();
+    dir = makeTemporaryDir();
     if (logUrl === "") {
-      log = await LogProcess.start(dir.dir);
+      log = await LogProcess.start(dir);
       logUrl = `esdb://127.0.0.1:${log.port}?tls=false`;
     }
     command = await startTestCommandService({ EVENTSTORE_URL: logUrl });
@@ -69,13 +69,6 @@ describe("bookings while processes are killed", function () {
     await setRule(command.log, { clinicId, resourceId, ruleId: randomUUID(), ...hours, ...validity }, context);
     for (let index = 0; index < 2; index += 1) processes.push(await startProcess());
   });
-  after(async () => {
-    await Promise.all(processes.map((process) => process?.stop("SIGKILL")));
-    await command?.stop();
-    await log?.kill("SIGKILL");
-    await dir?.remove();
-  });
-
   /** Starts a command process, which exits if the log is down. */
   const startProcess = () =>
     eventually("the service starts", () => spawnCommand(command, logUrl).catch(() => undefined));
@@ -94,7 +87,7 @@ describe("bookings while processes are killed", function () {
       processes[index] = await startProcess();
     } else if (log) {
       await log.kill("SIGKILL");
-      log = await LogProcess.start(dir.dir, log.port);
+      log = await LogProcess.start(dir, log.port);
     }
   }
 

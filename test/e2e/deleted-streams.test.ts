@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
-import pg from "pg";
+import type pg from "pg";
 import { clinicCommandLine } from "../../command/cli/command-line.ts";
 import { staffCommands } from "../../command/operations/commands.ts";
 import { QUARANTINE_STREAM } from "../../projection/quarantine/quarantined-streams.ts";
@@ -16,7 +16,7 @@ import { clinicOwner, createEndpointRequests } from "../query-api/docs/endpoint-
 import { validRequests } from "../query-api/docs/partner-requests.ts";
 import type { PartnerContractWorld, SandboxPartner } from "../query-api/docs/partner-world.ts";
 import { createClinicHeaders, type PartnerRequest, send } from "../query-api/docs/sandbox-request.ts";
-import { connectToLog } from "../support/connections.ts";
+import { connectToLog, createTestPool } from "../support/connections.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { insertDelivery } from "../support/deliveries.ts";
 import { eventually } from "../support/eventually.ts";
@@ -40,10 +40,7 @@ describe("a stream whose events were removed", function () {
 
   before(async () => {
     client = connectToLog(api.eventstoreUrl);
-    admin = new pg.Pool({ connectionString: api.database.urls.projection, max: 1 });
-  });
-  after(async () => {
-    await admin.end();
+    admin = createTestPool(api.database.urls.projection);
   });
 
   it("every operation of the partner API has a defined answer, whatever stream lacks events", async () => {

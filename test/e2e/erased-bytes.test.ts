@@ -17,7 +17,6 @@ import { startProjection } from "../../projection/start.ts";
 import { createSecretBox } from "../../shared/auth/secret-box.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import type { RunningService } from "../../shared/runtime/run-service.ts";
 import { runClinic } from "../command/cli/terminal.ts";
 import { logger, runProjectionCommand } from "../projection/engine-world.ts";
 import { type CapturedLogs, captureLogs } from "../support/captured-logs.ts";
@@ -26,6 +25,7 @@ import { createTestDataKeys, PERSONAL_DATA_KEYS } from "../support/data-keys.ts"
 import { eventually } from "../support/eventually.ts";
 import { createDatabaseWithReadModels } from "../support/migrated-database.ts";
 import { createApplication, createClinic, createTestOperatorContext, installApplication } from "../support/partner.ts";
+import { autoStop } from "../support/resources.ts";
 import { getTestServers, type TestDatabase } from "../support/stack.ts";
 
 const secretKeys = { current: "k1", keys: { k1: Buffer.alloc(32, 5).toString("base64") } };
@@ -46,7 +46,6 @@ describe("the bytes of erased data", function () {
   let database: TestDatabase;
   let client: EventStoreDBClient;
   let pool: pg.Pool;
-  const services: RunningService[] = [];
   let logs: CapturedLogs;
   const startedAtMs = Date.now();
 
@@ -59,25 +58,23 @@ describe("the bytes of erased data", function () {
     const { projection: url } = database.urls;
     pool = createTestPool(url);
     logs = captureLogs();
-    services.push(await startRoles("projectors,relay"));
+    await startRoles("projectors,relay");
   });
 
   const startRoles = (ROLES: string) =>
-    startProjection({
-      PORT: "0",
-      LOG_LEVEL: "debug",
-      EVENTSTORE_URL: servers.eventstoreUrl,
-      NATS_URL: servers.natsUrl,
-      ROLES,
-      DATABASE_URL: database.urls.projection,
-      WEBHOOK_SECRET_KEYS: JSON.stringify(secretKeys),
-      PERSONAL_DATA_KEYS,
-      WEBHOOK_ALLOW_LOOPBACK: "true",
-    });
-
-  after(async () => {
-    await Promise.all(services.map((service) => service.stop()));
-  });
+    autoStop(
+      startProjection({
+        PORT: "0",
+        LOG_LEVEL: "debug",
+        EVENTSTORE_URL: servers.eventstoreUrl,
+        NATS_URL: servers.natsUrl,
+        ROLES,
+        DATABASE_URL: database.urls.projection,
+        WEBHOOK_SECRET_KEYS: JSON.stringify(secretKeys),
+        PERSONAL_DATA_KEYS,
+        WEBHOOK_ALLOW_LOOPBACK: "true",
+      }),
+    );
 
   const runAsSuperuser = (...statements: string[]) =>
     withClient(servers.adminDatabaseUrl, async (connection) => {
@@ -111,7 +108,7 @@ describe("the bytes of erased data", function () {
       await eventually(`the appointment in ${folder}`, () => findTexts(folder, { appointmentId }).length > 0);
       expect(findTexts(folder, erasedTexts)).to.deep.equal([]);
     }
-    services.push(await startRoles("webhooks"));
+    await startRoles("webhooks");
     await eventually("the webhook delivery", async () => {
       const { rowCount } = await pool.query("SELECT FROM webhooks.delivery WHERE appointment_id = $1", [appointmentId]);
       return rowCount === 1;

@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
-import pg from "pg";
+import type pg from "pg";
 import { Webhook } from "standardwebhooks";
 import { type Receiver, startReceiver } from "../../deploy/local/demo/receiver.ts";
+import { withClient } from "../../deploy/local/servers/database-roles.ts";
 import { SERVICE_NAMES } from "../../deploy/local/stack/environment.ts";
 import type { LocalStack } from "../../deploy/local/stack/stack.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
@@ -12,6 +13,7 @@ import { pause } from "../../shared/runtime/backoff.ts";
 import { connectToLog } from "../support/connections.ts";
 import { eventually } from "../support/eventually.ts";
 import { resetConnections } from "../support/reset-connections.ts";
+import { autoStop } from "../support/resources.ts";
 import { startTestStack } from "../support/stack.ts";
 import { type ApiResponse, createWorld, type World } from "./world.ts";
 
@@ -56,7 +58,7 @@ const OUTAGE_COUNT = 4;
       },
     });
     world = await createWorld(stack);
-    receiver = await startReceiver();
+    receiver = await autoStop(startReceiver());
     const registrationResponse = await eventually("an endpoint can be registered", async () => {
       const response = await world.requestPartner("POST", "/webhook-endpoints", {
         body: { url: receiver.url, events: ["appointment.created"] },
@@ -70,8 +72,6 @@ const OUTAGE_COUNT = 4;
   after(async () => {
     isOver = true;
     await receiveLoop;
-    await receiver?.close();
-    await stack?.stop();
   });
 
   async function receiveWebhooks(): Promise<void> {
@@ -154,15 +154,8 @@ const OUTAGE_COUNT = 4;
     }
   }
 
-  async function query<Row extends pg.QueryResultRow>(text: string): Promise<Row[]> {
-    const client = new pg.Client({ connectionString: stack.servers.databaseUrls.projection });
-    await client.connect();
-    try {
-      return (await client.query<Row>(text)).rows;
-    } finally {
-      await client.end();
-    }
-  }
+  const query = <Row extends pg.QueryResultRow>(text: string): Promise<Row[]> =>
+    withClient(stack.servers.databaseUrls.projection, async (client) => (await client.query<Row>(text)).rows);
 
   it("without a fault, created appointments are projected and delivered", async () => {
     for (let count = 0; count < OUTAGE_COUNT; count += 1) expect((await createAppointment()).status).to.equal(201);

@@ -1,17 +1,17 @@
 import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { expect } from "chai";
-import pg from "pg";
+import type pg from "pg";
 import { registerAnimal, registerCustomer } from "../../command/operations/customer-operations.ts";
 import type { ServiceName } from "../../deploy/local/stack/environment.ts";
 import type { LocalStack } from "../../deploy/local/stack/stack.ts";
-import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { createDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { runAuditCommand } from "../command/audit/cli-terminal.ts";
 import { runClinic } from "../command/cli/terminal.ts";
 import { runCommandLine } from "../projection/in-process-cli.ts";
+import { connectToLog, createTestPool } from "../support/connections.ts";
 import { eventually } from "../support/eventually.ts";
 import { createTestOperatorContext } from "../support/partner.ts";
 import { startReceiver } from "../support/receiver.ts";
@@ -61,7 +61,7 @@ export async function startRestoreWorld() {
 
   /** Registers a customer with one animal, encrypted. */
   async function registerOwner(fullName: string): Promise<Owner> {
-    const client = connectEventStore(stack.servers.eventstoreUrl, "test");
+    const client = connectToLog(stack.servers.eventstoreUrl);
     const settings = readConfig(["PERSONAL_DATA_KEYS"], { PERSONAL_DATA_KEYS: getServers().personalDataKeys });
     const log = createEventLog(client, { dataKeys: createDataKeys(pool, settings) });
     const { clinicId } = world;
@@ -70,7 +70,6 @@ export async function startRestoreWorld() {
     await registerCustomer(log, { customerId, clinicId, fullName, phone: null, email: null, city: null }, context);
     const animal = { name: "Luna", species: "cat", breed: null, sex: null, birthDate: null, weightKg: null };
     await registerAnimal(log, { animalId, clinicId, customerId, ...animal, microchip: null }, context);
-    await client.dispose();
     return { customerId, animalId };
   }
 
@@ -187,17 +186,9 @@ export async function startRestoreWorld() {
       pool = openPool(stack);
       world.moveTo(stack);
     },
-
-    async stop() {
-      await pool.end();
-      await receiver.close();
-      await stack.stop();
-    },
   };
 }
 
 function openPool({ servers }: LocalStack): pg.Pool {
-  const pool = new pg.Pool({ connectionString: servers.databaseUrls.projection });
-  pool.on("error", () => undefined); // the tests stop Postgres
-  return pool;
+  return createTestPool(servers.databaseUrls.projection);
 }

@@ -82,8 +82,6 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
     await world.eraseCustomer(laterErasedOwner.customerId);
   });
 
-  after(() => world?.stop());
-
   const listShownIds = async () => [...(await world.listNotes()).keys()];
   /** Returns the names and notes that the portal shows, and the number of data keys of erased customers. */
   const readPersonalData = async () => {

@@ -76,10 +76,6 @@ describe("a rolling restart", function () {
     await eventually("the portal reads the clinic", async () => (await readAppointments()) === 200);
   });
 
-  after(async () => {
-    await Promise.all([...processes.values()].flat().map((service) => service.stop()));
-  });
-
   /** Starts a process of a service, and waits until it is ready. */
   async function start(name: ServiceName): Promise<void> {
     const service = await startServiceEntry(SERVICES[name], env[name]);

@@ -43,7 +43,6 @@ describe("tests and replays of webhooks", () => {
     expect(status).to.equal(201);
     endpoint = { id: body.endpoint.id, secret: body.secret };
   });
-  after(() => service?.stop());
 
   const runOperator = (...args: string[]) =>
     runClinic([...args, "--endpoint", endpoint.id], { env: { EVENTSTORE_URL: service.api.eventstoreUrl } });

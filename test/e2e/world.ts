@@ -3,9 +3,9 @@ import { changeSubscription } from "../../command/operations/clinic-operations.t
 import { grantMembership } from "../../command/operations/people-operations.ts";
 import { createSessionCookie } from "../../deploy/local/demo-data/credentials.ts";
 import type { LocalStack } from "../../deploy/local/stack/stack.ts";
-import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { allPermissions } from "../support/clinics.ts";
+import { connectToLog } from "../support/connections.ts";
 import { createPartnerWorld, createTestOperatorContext } from "../support/partner.ts";
 import { createPlainLog } from "../support/plain-log.ts";
 
@@ -32,8 +32,7 @@ interface WorldStack {
 
 /** Creates a clinic with a portal user and an installed application. */
 export async function createWorld(stack: WorldStack) {
-  const client = connectEventStore(stack.servers.eventstoreUrl, "test");
-  const log = createPlainLog(client);
+  const log = createPlainLog(connectToLog(stack.servers.eventstoreUrl));
   const partner = await createPartnerWorld({ url: stack.urls.gateway, log }, "sandbox");
   const { clinicId, branchId, animalId, applicationId, headers } = partner;
   await changeSubscription(
@@ -42,7 +41,6 @@ export async function createWorld(stack: WorldStack) {
     createTestOperatorContext(),
   );
   const userId = await grantOwnership(log, clinicId);
-  await client.dispose();
 
   let gatewayUrl = stack.urls.gateway;
   const portal = {

@@ -11,13 +11,14 @@ import { readModels } from "../../projection/read-models/all.ts";
 import { startProjection } from "../../projection/start.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { RunningService } from "../../shared/runtime/run-service.ts";
-import { createTemporaryDir, findFreePort } from "../deploy/eventstore/log-process.ts";
+import { findFreePort, makeTemporaryDir } from "../deploy/eventstore/log-process.ts";
 import { type CapturedLogs, captureLogs } from "../support/captured-logs.ts";
 import { eventually } from "../support/eventually.ts";
 import { insertFailingEndpoint } from "../support/failing-endpoint.ts";
 import { type Receiver, startReceiver } from "../support/receiver.ts";
+import type { LogLine } from "../support/service-entry.ts";
 import { runProjectionCommand } from "./engine-world.ts";
-import { buildServiceSettings, createProbe, type LogLine, type ServiceProbe } from "./service-process.ts";
+import { buildServiceSettings, createProbe, type ServiceProbe } from "./service-process.ts";
 import { SECRET_KEYS } from "./webhooks/service-settings.ts";
 import { createWorld, type Endpoint, type World } from "./webhooks/world.ts";
 
@@ -35,7 +36,7 @@ describe("a projection whose database was built from another log", function () {
   let endpoint: Endpoint;
 
   beforeEach(async () => {
-    ({ dir } = await createTemporaryDir());
+    dir = makeTemporaryDir();
     port = await findFreePort();
     log = await startLog();
     world = await createWorld({ eventstoreUrl: `esdb://127.0.0.1:${port}?tls=false` });

@@ -1,13 +1,10 @@
-import { execFile, spawn } from "node:child_process";
+import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { once } from "node:events";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { withDeathSignal } from "../../deploy/local/setup/processes.mjs";
 import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
-import { releaseLater } from "../support/resources.ts";
+import { startServiceEntry } from "../support/service-entry.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -60,13 +57,6 @@ export interface ServiceOptions extends ServiceServers {
   root?: string;
 }
 
-export interface LogLine {
-  level: string;
-  msg: string;
-  role?: string;
-  error?: { message: string };
-}
-
 export type ServiceProbe = ReturnType<typeof createProbe>;
 
 export type ServiceProcess = Awaited<ReturnType<typeof startService>>;
@@ -110,34 +100,8 @@ export function buildServiceSettings(options: ServiceOptions): Record<string, st
 /** Starts the projection service in a separate process, and waits until it listens. */
 export async function startService(options: ServiceOptions) {
   const { root = ROOT } = options;
-  const nodeCommand = buildEntryCommand(root, "projection/main.ts");
-  // The process must end even if the test's process is killed.
-  const [command, args] = withDeathSignal("SIGKILL", nodeCommand.command, nodeCommand.args);
-  const child = spawn(command, args, {
-    cwd: root,
-    env: { ...process.env, ...buildServiceSettings(options) },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const exitPromise = once(child, "exit");
-  const lines: LogLine[] = [];
-  const url = await new Promise<string>((resolve, reject) => {
-    child.once("exit", (code) => reject(new Error(`the projection service ended with ${code}`)));
-    createInterface(child.stdout).on("line", (text) => {
-      const line = JSON.parse(text) as LogLine & { url: string };
-      lines.push(line);
-      if (line.msg === "The projection service is running.") resolve(line.url);
-    });
-  });
-  return {
-    child,
-    url,
-    /** Log lines that the process has written so far. */
-    lines,
-    ...createProbe(url),
-    /** Kills the process if it still runs. */
-    kill: releaseLater(async () => {
-      child.kill("SIGKILL");
-      await exitPromise;
-    }),
-  };
+  const env = { ...process.env, ...buildServiceSettings(options) };
+  const command = { ...buildEntryCommand(root, "projection/main.ts"), cwd: root };
+  const service = await startServiceEntry("projection/main.ts", env, command);
+  return { ...service, ...createProbe(service.url), kill: () => service.end("SIGKILL") };
 }

@@ -15,7 +15,7 @@ const PROGRAM_NAMES = [PACKAGE_NAME, "chromium", "chromium-browser", "google-chr
  */
 export async function findChromium(log: (line: string) => void): Promise<string> {
   const installAdvice = "Install Chromium (Debian: sudo apt-get install chromium).";
-  return PROGRAM_NAMES.map(findOnPath).find(Boolean) ?? findProgram({ name: PACKAGE_NAME, installAdvice }, log);
+  return PROGRAM_NAMES.map(findOnPath).find(Boolean) ?? findProgram(PACKAGE_NAME, installAdvice, log);
 }
 
 /**

@@ -2,13 +2,12 @@
  * A load balancer in front of several processes of each service. It stands in for the ingress of a production system. It
  * sends requests only to processes that report readiness, and never repeats a request.
  */
-import { once } from "node:events";
 import http from "node:http";
-import type { AddressInfo } from "node:net";
 import { pipeline } from "node:stream";
 import { findUpstream, type Upstream } from "../../deploy/local/gateway/gateway-server.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { eventually } from "./eventually.ts";
+import { listenOnLoopback } from "./loopback.ts";
 import { releaseLater } from "./resources.ts";
 
 export interface LoadBalancer {
@@ -83,11 +82,9 @@ export async function startLoadBalancer(): Promise<LoadBalancer> {
       await pause(PROBE_INTERVAL_MS, signal);
     }
   };
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const { host, port, close } = await listenOnLoopback(server);
   return {
-    ...{ url: `http://127.0.0.1:${port}`, port, failures },
+    ...{ url: `http://${host}`, port, failures },
     async add(service, url) {
       const backend = { service, origin: new URL(url), isReady: false, openRequestCount: 0 };
       backends.push(backend);
@@ -101,10 +98,7 @@ export async function startLoadBalancer(): Promise<LoadBalancer> {
     close: releaseLater(async () => {
       stopController.abort();
       agent.destroy();
-      const closePromise = once(server, "close");
-      server.close();
-      server.closeAllConnections();
-      await closePromise;
+      await close();
     }),
   };
 }

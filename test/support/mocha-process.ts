@@ -5,7 +5,6 @@
 import { readFileSync } from "node:fs";
 import { format } from "node:util";
 import Mocha from "mocha";
-import { eventually } from "./eventually.ts";
 import { mochaGlobalSetup, mochaGlobalTeardown, mochaHooks } from "./stack.ts";
 
 /** Result of the tests of one file. */
@@ -19,9 +18,6 @@ export interface FileResult {
 }
 
 const { timeout } = JSON.parse(readFileSync(new URL("../../.mocharc.json", import.meta.url), "utf8"));
-
-/** Number of servers that this process still runs although the tests that started them have ended. */
-let leftServerCount = 0;
 
 mochaGlobalSetup();
 process.on("message", async (file: string) => {
@@ -45,15 +41,6 @@ async function runFile(file: string): Promise<FileResult> {
   });
   mocha.dispose();
   const { passes: passed = 0, failures: failed = 0, pending: skipped = 0 } = stats ?? {};
-  if (failed === 0) await expectNoServers(file);
   const failureLines = failed > 0 ? lines.slice(lines.findIndex((line) => /\d+ failing/.test(line))) : [];
   return { output: lines.join(""), failureOutput: failureLines.join(""), passed, failed, skipped };
-}
-
-/** A server that is left open would keep the process from ending after the last file, which names no file. */
-async function expectNoServers(file: string): Promise<void> {
-  const countServers = () => process.getActiveResourcesInfo().filter((name) => name === "TCPServerWrap").length;
-  await eventually("no server", () => countServers() <= leftServerCount, 10_000).catch(() => undefined);
-  if (countServers() > leftServerCount) process.stderr.write(`${file} left a server open\n`);
-  leftServerCount = countServers();
 }

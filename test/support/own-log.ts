@@ -1,6 +1,6 @@
 import path from "node:path";
 import { startLogServer } from "../../deploy/local/eventstore/server.ts";
-import { releaseLater } from "./resources.ts";
+import { autoStop } from "./resources.ts";
 import { makeTestRoot } from "./stack.ts";
 
 /** An event log without the events of other tests. */
@@ -19,9 +19,12 @@ export async function startOwnLog(): Promise<OwnLog> {
   return startSeparateLog();
 }
 
-/** Starts an event log in this process, so that events of a test which no projector can process affect no other test. */
-export async function startSeparateLog(): Promise<OwnLog> {
-  const dir = path.join(makeTestRoot(), "log");
-  const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, shouldSync: false });
-  return { eventstoreUrl: `esdb://127.0.0.1:${server.port}?tls=false`, stop: releaseLater(() => server.stop()) };
+/**
+ * Starts an event log in this process, so that events of a test which no projector can process affect no other test. By
+ * default, the log is new.
+ */
+export async function startSeparateLog(options: Partial<Parameters<typeof startLogServer>[0]> = {}) {
+  const dir = options.dir ?? path.join(makeTestRoot(), "log");
+  const server = await autoStop(startLogServer({ dir, host: "127.0.0.1", port: 0, shouldSync: false, ...options }));
+  return { ...server, dir, eventstoreUrl: `esdb://127.0.0.1:${server.port}?tls=false` };
 }

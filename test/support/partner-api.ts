@@ -20,7 +20,7 @@ import {
   type TestCommand,
   TOKEN_ISSUER,
 } from "./partner.ts";
-import { releaseLater } from "./resources.ts";
+import { autoStop, releaseLater } from "./resources.ts";
 import { getTestServers, type TestDatabase } from "./stack.ts";
 
 export interface PartnerApi {
@@ -69,29 +69,33 @@ export async function startPartnerApi(options: PartnerApiOptions = {}): Promise<
   const database = options.database ?? (await createDatabaseWithReadModels());
   const commonEnv = { PORT: "0", LOG_LEVEL: "fatal", EVENTSTORE_URL: eventstoreUrl, NATS_URL: natsUrl };
   const secretKeysJson = JSON.stringify({ current: "k1", keys: { k1: Buffer.alloc(32).toString("base64") } });
-  const projectionService = await startProjection({
-    ...commonEnv,
-    DATABASE_URL: database.urls.projection,
-    ROLES: "projectors",
-    PERSONAL_DATA_KEYS,
-    WEBHOOK_SECRET_KEYS: secretKeysJson,
-    ...options.projectionEnv,
-  });
+  const projectionService = await autoStop(
+    startProjection({
+      ...commonEnv,
+      DATABASE_URL: database.urls.projection,
+      ROLES: "projectors",
+      PERSONAL_DATA_KEYS,
+      WEBHOOK_SECRET_KEYS: secretKeysJson,
+      ...options.projectionEnv,
+    }),
+  );
   const command = await startTestCommandService({
     EVENTSTORE_URL: eventstoreUrl,
     DATABASE_URL: database.urls.command,
     WEBHOOK_SECRET_KEYS: secretKeysJson,
   });
-  const queryService = await startQueryApi({
-    ...commonEnv,
-    DATABASE_URL: database.urls.query,
-    OPERATOR_NAME: "Test Operator",
-    PORTAL_COOKIE_NAME: "sb-test-auth-token",
-    PORTAL_JWT_ISSUER: "http://portal.test",
-    PORTAL_JWT_SECRET: "0".repeat(32),
-    TOKEN_ISSUER,
-    TOKEN_JWKS_URL: `${command.url}/.well-known/jwks.json`,
-  });
+  const queryService = await autoStop(
+    startQueryApi({
+      ...commonEnv,
+      DATABASE_URL: database.urls.query,
+      OPERATOR_NAME: "Test Operator",
+      PORTAL_COOKIE_NAME: "sb-test-auth-token",
+      PORTAL_JWT_ISSUER: "http://portal.test",
+      PORTAL_JWT_SECRET: "0".repeat(32),
+      TOKEN_ISSUER,
+      TOKEN_JWKS_URL: `${command.url}/.well-known/jwks.json`,
+    }),
+  );
   return {
     eventstoreUrl,
     command,

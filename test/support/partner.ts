@@ -24,7 +24,7 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import { requireNoSniffing } from "./no-sniffing.ts";
 import { checkPartnerResponse } from "./partner-document.ts";
 import { createPlainLog } from "./plain-log.ts";
-import { releaseLater } from "./resources.ts";
+import { autoStop, releaseLater } from "./resources.ts";
 import { getTestServers } from "./stack.ts";
 
 export const TOKEN_ISSUER = "http://partners.test";
@@ -53,7 +53,7 @@ export async function startTestCommandService(env: Record<string, string> = {}):
     ...(await getDataKeySettings()),
     ...env,
   };
-  const service = await startCommandService(settings);
+  const service = await autoStop(startCommandService(settings));
   const client = connectEventStore(settings.EVENTSTORE_URL, "test");
   return {
     url: service.url,

@@ -9,7 +9,7 @@ import { requireNoSniffing } from "./no-sniffing.ts";
 import { type IdentityProvider, startIdentityProvider } from "./portal.ts";
 import { createPortalChecker } from "./portal-document.ts";
 import { createReadModelDatabase, type GivenEvent, type ReadModelDatabase } from "./read-models.ts";
-import { releaseLater } from "./resources.ts";
+import { autoStop, releaseLater } from "./resources.ts";
 
 export interface PortalResponse {
   status: number;
@@ -60,7 +60,7 @@ export async function startTestQueryApi(
     TOKEN_JWKS_URL: tokenServer.jwksUrl,
     ...(await configure(database)),
   };
-  const service = await startQueryApi(settings);
+  const service = await autoStop(startQueryApi(settings));
   const responseChecker = createPortalChecker(settings.OPERATOR_NAME);
   const cookiePromises = new Map<string, Promise<string>>();
   return {

@@ -7,6 +7,7 @@ import { startQueryApi } from "../../query-api/start.ts";
 import type { RunningService } from "../../shared/runtime/run-service.ts";
 import { createSigningKeys } from "../command/audit/world.ts";
 import { queryEnvironment } from "./query-environment.ts";
+import { autoStop } from "./resources.ts";
 import { getTestServers } from "./stack.ts";
 
 /** Lists the sessions of a database that hold a lock on read models, with the names that the services give them. */
@@ -24,15 +25,19 @@ export async function startReadModelUsers(
 ): Promise<Record<"projection" | "queryApi" | "audit", RunningService>> {
   const { eventstoreUrl, natsUrl } = await getTestServers();
   const keys = { current: "a", keys: { a: randomBytes(32).toString("base64") } };
-  const projection = await startProjection({
-    ...{ EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: urls.projection, NATS_URL: natsUrl },
-    ...{ PORT: "0", LOG_LEVEL: "fatal", ROLES: "webhooks", WEBHOOK_SECRET_KEYS: JSON.stringify(keys) },
-  });
-  const queryApi = await startQueryApi({ ...queryEnvironment, DATABASE_URL: urls.query });
-  const audit = await startAuditService({
-    ...{ EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: urls.audit, PORT: "0", LOG_LEVEL: "fatal" },
-    ...{ AUDIT_SIGNING_KEYS: await createSigningKeys(), PERSONAL_DATA_KEYS: JSON.stringify(keys) },
-    AUDIT_TREE_HEAD_INTERVAL_MS: "0",
-  });
+  const projection = await autoStop(
+    startProjection({
+      ...{ EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: urls.projection, NATS_URL: natsUrl },
+      ...{ PORT: "0", LOG_LEVEL: "fatal", ROLES: "webhooks", WEBHOOK_SECRET_KEYS: JSON.stringify(keys) },
+    }),
+  );
+  const queryApi = await autoStop(startQueryApi({ ...queryEnvironment, DATABASE_URL: urls.query }));
+  const audit = await autoStop(
+    startAuditService({
+      ...{ EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: urls.audit, PORT: "0", LOG_LEVEL: "fatal" },
+      ...{ AUDIT_SIGNING_KEYS: await createSigningKeys(), PERSONAL_DATA_KEYS: JSON.stringify(keys) },
+      AUDIT_TREE_HEAD_INTERVAL_MS: "0",
+    }),
+  );
   return { projection, queryApi, audit };
 }

@@ -16,16 +16,16 @@ import {
   type DatabaseUrls,
   restrictConnections,
 } from "../../deploy/local/servers/database-roles.ts";
-import type { ExternalServers } from "../../deploy/local/servers/external-servers.ts";
-import { type Servers, startServers } from "../../deploy/local/servers/servers.ts";
+import { type ExternalServers, type Servers, startServers } from "../../deploy/local/servers/servers.ts";
 import { removeLocalRoot } from "../../deploy/local/setup/local-root.ts";
 import { findFreePorts } from "../../deploy/local/setup/ports.ts";
 import { findLockHolder } from "../../deploy/local/setup/processes.mjs";
 import { createProgress } from "../../deploy/local/setup/progress.ts";
 import { type LocalStack, type StackOptions, startStack } from "../../deploy/local/stack/stack.ts";
 import { createClient } from "../../shared/postgres/client.ts";
+import { autoStop, mochaHooks, releaseLater, releaseResources } from "./resources.ts";
 
-export { mochaHooks } from "./resources.ts";
+export { mochaHooks };
 
 /** A database of one test on the shared Postgres. The roles exist, but the migrations are not applied. */
 export interface TestDatabase {
@@ -77,7 +77,7 @@ const progress = createProgress((line) => process.stderr.write(`${line}\n`), fal
 /** Returns the servers that all tests of this process share. A test that stops a server must use startTestServers. */
 export function getTestServers(): Promise<Servers> {
   // A failed start fails only its own test.
-  sharedState.servers ??= startTestServers().catch((error) => {
+  sharedState.servers ??= startProcessServers().catch((error) => {
     sharedState.servers = undefined;
     throw error;
   });
@@ -96,7 +96,11 @@ function exitWithParent(): void {
 }
 
 /** Starts servers for one test on free ports. Their folder is deleted when they stop. */
-export async function startTestServers(externalUrls: ExternalServers = process.env): Promise<Servers> {
+export async function startTestServers(externalUrls?: ExternalServers): Promise<Servers> {
+  return autoStop(startProcessServers(externalUrls));
+}
+
+async function startProcessServers(externalUrls: ExternalServers = process.env): Promise<Servers> {
   const root = makeTestRoot();
   const ports = await findFreePorts();
   const { isPostgresEphemeral } = sharedState;
@@ -197,7 +201,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Lo
     await stack.stop();
     removeLocalRoot(root);
   });
-  return { ...stack, stop };
+  return { ...stack, stop: releaseLater(stop) };
 }
 
 /**
@@ -224,6 +228,7 @@ export function mochaGlobalSetup(): void {
 export async function mochaGlobalTeardown(): Promise<void> {
   exitAfter(TEARDOWN_TIMEOUT_MS);
   const failures: unknown[] = [];
+  await releaseResources().catch((error) => failures.push(error));
   for (const cleanup of [...sharedState.cleanups].reverse()) await cleanup().catch((error) => failures.push(error));
   sharedState.servers = undefined;
   if (failures.length > 0) throw new AggregateError(failures, "servers or folders of tests could not be removed");

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import fs from "node:fs";
 import { SignJWT } from "jose";
 import { z } from "zod";
-import { loadAggregate } from "../../../command/handling/handle.ts";
+import { type CommandContext, loadAggregate } from "../../../command/handling/handle.ts";
 import { createOperatorContext } from "../../../command/handling/operator.ts";
 import { issueCredential, revokeCredential } from "../../../command/operations/application-operations.ts";
 import { registerAuditor } from "../../../command/operations/auditor-operations.ts";
@@ -15,97 +15,83 @@ import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { replaceFile } from "../setup/local-root.ts";
 import { DEMO_OPERATOR } from "./steps.ts";
 
-/** Client secrets by application id, and the credentials of the auditor and the operator. */
-const credentialsSchema = z.record(z.string(), z.string());
-
 /**
- * Returns a valid client secret for each application. Reuses a valid secret from the file. Otherwise revokes the
- * application's credentials, issues a new secret and saves it in the file. A lost secret cannot be read from the log,
- * because the log contains only hashes.
+ * The credentials of the demo data. Reuses a valid credential from a file, or issues a new one and saves it, because the
+ * log contains only hashes.
  */
-export async function ensureClientSecrets(
-  log: EventLog,
-  applicationIds: string[],
-  file: string,
-  now: number,
-): Promise<Record<string, string>> {
-  const savedCredentials = readCredentials(file);
-  const secrets: Record<string, string> = {};
-  for (const applicationId of applicationIds) {
-    const savedSecret = savedCredentials[applicationId];
-    const savedHash = savedSecret && hashSecret(savedSecret);
-    const credentials = (await loadAggregate(log, applicationAggregate, applicationId)).state?.credentials ?? [];
-    if (savedSecret && credentials.some(({ secretHash }) => secretHash === savedHash)) {
-      secrets[applicationId] = savedSecret;
-      continue;
-    }
-    const context = createOperatorContext(DEMO_OPERATOR, now);
-    for (const { id: credentialId } of credentials)
-      await revokeCredential(log, { applicationId, credentialId }, context);
-    secrets[applicationId] = (await issueCredential(log, { applicationId }, context)).clientSecret;
-    writeCredentials(file, { ...savedCredentials, ...secrets });
+export class DemoCredentials {
+  readonly #log: EventLog;
+  readonly #file: string;
+  readonly #context: CommandContext;
+
+  /** @param now milliseconds since 1970 */
+  constructor(log: EventLog, file: string, now: number) {
+    this.#log = log;
+    this.#file = file;
+    this.#context = createOperatorContext(DEMO_OPERATOR, now);
   }
-  return secrets;
-}
 
-/**
- * Returns the credential of an auditor with access to all clinics. If the file does not contain a valid credential,
- * registers a new auditor.
- */
-export function ensureAuditorCredential(log: EventLog, file: string, now: number): Promise<string> {
-  return ensureCredential(file, "auditor", "aud", {
-    load: async (id) => (await loadAggregate(log, auditorAggregate, id)).state,
-    register: async (auditorId) => {
-      const input = { auditorId, name: "Demo auditor", clinicIds: null, expiresAt: null };
-      return (await registerAuditor(log, input, createOperatorContext(DEMO_OPERATOR, now))).credential;
-    },
-  });
-}
+  /** Returns a client secret of the application. Before it issues a new one, revokes the others. */
+  async ensureClientSecret(applicationId: string): Promise<string> {
+    const { state } = await loadAggregate(this.#log, applicationAggregate, applicationId);
+    const credentials = state?.credentials ?? [];
+    const isValid = (secret: string) => credentials.some(({ secretHash }) => secretHash === hashSecret(secret));
+    return this.#ensure(applicationId, isValid, async () => {
+      for (const { id: credentialId } of credentials)
+        await revokeCredential(this.#log, { applicationId, credentialId }, this.#context);
+      return (await issueCredential(this.#log, { applicationId }, this.#context)).clientSecret;
+    });
+  }
 
-/** Returns the credential of a system that may run all commands about clinics, as {@link ensureAuditorCredential}. */
-export function ensureOperatorCredential(log: EventLog, file: string, now: number): Promise<string> {
-  return ensureCredential(file, "operator", OPERATOR_PREFIX, {
-    load: async (id) => (await loadAggregate(log, operatorAggregate, id)).state,
-    register: async (operatorId) => {
-      const input = { operatorId, name: "Demo desk", clinicIds: null, commands: null, expiresAt: null };
-      return (await registerOperator(log, input, createOperatorContext(DEMO_OPERATOR, now))).credential;
-    },
-  });
-}
+  /** Returns the credential of an auditor with access to all clinics. */
+  ensureAuditor(): Promise<string> {
+    const isValid = async (credential: string) => {
+      const { ownerId = "", secretHash } = parseCredential("aud", credential) ?? {};
+      const { state } = await loadAggregate(this.#log, auditorAggregate, ownerId);
+      return state?.revoked === false && state.secretHash === secretHash;
+    };
+    return this.#ensure("auditor", isValid, async () => {
+      const input = { auditorId: randomUUID(), name: "Demo auditor", clinicIds: null, expiresAt: null };
+      return (await registerAuditor(this.#log, input, this.#context)).credential;
+    });
+  }
 
-async function ensureCredential(
-  file: string,
-  key: string,
-  prefix: string,
-  owner: {
-    load(id: string): Promise<{ secretHash: string; revoked: boolean } | undefined>;
-    register(id: string): Promise<string>;
-  },
-): Promise<string> {
-  const savedCredentials = readCredentials(file);
-  const savedCredential = savedCredentials[key];
-  const parsedCredential = savedCredential === undefined ? undefined : parseCredential(prefix, savedCredential);
-  const state = parsedCredential && (await owner.load(parsedCredential.ownerId));
-  if (savedCredential && state?.secretHash === parsedCredential?.secretHash && state?.revoked === false)
-    return savedCredential;
-  const credential = await owner.register(randomUUID());
-  writeCredentials(file, { ...savedCredentials, [key]: credential });
-  return credential;
+  /** Returns the credential of a system that may run all commands about clinics. */
+  ensureOperator(): Promise<string> {
+    const isValid = async (credential: string) => {
+      const { ownerId = "", secretHash } = parseCredential(OPERATOR_PREFIX, credential) ?? {};
+      const { state } = await loadAggregate(this.#log, operatorAggregate, ownerId);
+      return state?.revoked === false && state.secretHash === secretHash;
+    };
+    return this.#ensure("operator", isValid, async () => {
+      const input = { operatorId: randomUUID(), name: "Demo desk", clinicIds: null, commands: null, expiresAt: null };
+      return (await registerOperator(this.#log, input, this.#context)).credential;
+    });
+  }
+
+  async #ensure(
+    key: string,
+    isValid: (credential: string) => boolean | Promise<boolean>,
+    issue: () => Promise<string>,
+  ): Promise<string> {
+    const savedCredentials = readCredentials(this.#file);
+    const savedCredential = savedCredentials[key];
+    if (savedCredential !== undefined && (await isValid(savedCredential))) return savedCredential;
+    const credential = await issue();
+    replaceFile(this.#file, `${JSON.stringify({ ...savedCredentials, [key]: credential }, null, 2)}\n`);
+    return credential;
+  }
 }
 
 /** Returns an empty record if the file is missing or damaged. */
 function readCredentials(file: string): Record<string, string> {
   if (!fs.existsSync(file)) return {};
   try {
-    return credentialsSchema.parse(JSON.parse(fs.readFileSync(file, "utf8")));
+    return z.record(z.string(), z.string()).parse(JSON.parse(fs.readFileSync(file, "utf8")));
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof z.ZodError) return {};
     throw error;
   }
-}
-
-function writeCredentials(file: string, credentials: Record<string, string>): void {
-  replaceFile(file, `${JSON.stringify(credentials, null, 2)}\n`);
 }
 
 const SESSION_LIFETIME_SECONDS = 7 * 86_400;

@@ -18,12 +18,7 @@ import {
 } from "./applications.ts";
 import { addResources, offerServices, setUpClinic, suspendDemoClinic } from "./clinic-set-up.ts";
 import { type DemoClinic, demoClinics } from "./clinics.ts";
-import {
-  createSessionCookie,
-  ensureAuditorCredential,
-  ensureClientSecrets,
-  ensureOperatorCredential,
-} from "./credentials.ts";
+import { createSessionCookie, DemoCredentials } from "./credentials.ts";
 import {
   addOtherStaff,
   addPortalUser,
@@ -44,7 +39,6 @@ interface DemoOptions {
   portalCookieName: string;
   /** File with the applications' client secrets and the auditor's credential. The file is created if it is missing. */
   credentialsFile: string;
-  log: (line: string) => void;
   /** Aborted to stop after the current step. The next call continues with the remaining steps. */
   signal?: AbortSignal;
   /** Time in the middle of the demo week, in milliseconds since 1970. By default, the current time. */
@@ -77,13 +71,17 @@ export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
       signal: options.signal,
       writeNote: () => undefined,
     });
-    if (!(await isSeeded(log))) await seedLog(log, now, options);
-    const applicationIds = demoApplications.map(({ id }) => id);
-    const secrets = await ensureClientSecrets(log, applicationIds, credentialsFile, now);
-    const credential = await ensureAuditorCredential(log, credentialsFile, now);
-    const operator = { credential: await ensureOperatorCredential(log, credentialsFile, now) };
+    if (!(await isSeeded(log))) await runSteps(log, buildPhases(now), options.signal);
+    const credentials = new DemoCredentials(log, credentialsFile, now);
+    const applications = [];
+    for (const application of demoApplications) {
+      const clientSecret = await credentials.ensureClientSecret(application.id);
+      applications.push(describeApplication(application, clientSecret));
+    }
+    const auditor = { credential: await credentials.ensureAuditor() };
+    const operator = { credential: await credentials.ensureOperator() };
     const portalUsers = await describePortalUsers(options, now);
-    return { portalUsers, applications: describeApplications(secrets), auditor: { credential }, operator };
+    return { portalUsers, applications, auditor, operator };
   } finally {
     await Promise.all([client.dispose(), pool.end()]);
   }
@@ -92,16 +90,6 @@ export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
 async function isSeeded(log: EventLog): Promise<boolean> {
   const lastUser = listPortalUsers().at(-1);
   return lastUser !== undefined && (await loadAggregate(log, portalUserAggregate, lastUser.id)).state !== undefined;
-}
-
-async function seedLog(log: EventLog, now: number, options: DemoOptions): Promise<void> {
-  let reportedQuarterCount = 0;
-  const reportProgress = (finishedStepCount: number, totalStepCount: number) => {
-    const quarterCount = Math.floor((4 * finishedStepCount) / totalStepCount);
-    if (quarterCount > reportedQuarterCount) options.log(`demo data: ${finishedStepCount} of ${totalStepCount} steps`);
-    reportedQuarterCount = Math.max(reportedQuarterCount, quarterCount);
-  };
-  await runSteps(log, buildPhases(now), reportProgress, options.signal);
 }
 
 async function describePortalUsers(options: DemoOptions, now: number): Promise<DemoAccess["portalUsers"]> {
@@ -115,21 +103,14 @@ async function describePortalUsers(options: DemoOptions, now: number): Promise<D
   );
 }
 
-function describeApplications(secrets: Record<string, string>): DemoAccess["applications"] {
-  return demoApplications.map((application) => {
-    const { id, name, environment, clinic } = application;
-    const branchId = clinic.branches[0]?.id ?? "";
-    return {
-      name,
-      environment,
-      clientId: id,
-      clientSecret: secrets[id] ?? "",
-      clinicId: clinic.id,
-      branchId,
-      animalId: findExampleAnimalId(application),
-      scopes: [...scopes],
-    };
-  });
+function describeApplication(
+  application: (typeof demoApplications)[number],
+  clientSecret: string,
+): DemoAccess["applications"][number] {
+  const { id: clientId, name, environment, clinic } = application;
+  const branchId = clinic.branches[0]?.id ?? "";
+  const animalId = findExampleAnimalId(application);
+  return { name, environment, clientId, clientSecret, clinicId: clinic.id, branchId, animalId, scopes: [...scopes] };
 }
 
 /** The last step of the demo data selects a clinic for the last user in this list. */

@@ -40,20 +40,12 @@ export function createStep<Input>(
 /**
  * Runs the phases in order, and the sequences of a phase in parallel. Skips steps that an earlier run completed.
  *
- * @param onStep called after each step with the number of finished steps and the total number of steps
  * @param signal aborted to stop the run before the next step
  * @throws the signal's reason, if the signal is aborted before the last step
  */
-export async function runSteps(
-  log: EventLog,
-  phases: StepSequence[][],
-  onStep: (finishedStepCount: number, totalStepCount: number) => void,
-  signal?: AbortSignal,
-): Promise<void> {
+export async function runSteps(log: EventLog, phases: StepSequence[][], signal?: AbortSignal): Promise<void> {
   // Nobody else changes the streams.
   const cache = createStreamCache(log, "");
-  const totalStepCount = phases.flat(2).length;
-  let finishedStepCount = 0;
   for (const phase of phases) {
     const remainingSequences = [...phase];
     const runSequences = async () => {
@@ -64,8 +56,6 @@ export async function runSteps(
             remainingSequences.length = 0; // prevents the remaining sequences from starting
             throw error;
           });
-          finishedStepCount += 1;
-          onStep(finishedStepCount, totalStepCount);
         }
       }
     };

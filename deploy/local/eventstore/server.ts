@@ -3,11 +3,16 @@
  * README.md lists guarantees, limits and unsupported features.
  */
 import { Server, ServerCredentials } from "@grpc/grpc-js";
-import { MAX_MESSAGE_BYTES } from "./model/limits.ts";
 import { LogStartError } from "./model/log-errors.ts";
 import { createUnavailableError } from "./protocol/errors.ts";
 import { addServices, OpenCalls } from "./protocol/service.ts";
 import { Store, type StoreOptions } from "./store/store.ts";
+
+/**
+ * Maximum size of a gRPC message. It exceeds MAX_APPEND_BYTES, so that an oversized append reaches the log, which
+ * refuses it with a specific error.
+ */
+const MAX_MESSAGE_BYTES = 17 * 1024 * 1024;
 
 interface LogServerOptions extends StoreOptions {
   readonly host: string;

@@ -45,7 +45,7 @@ max_payload: 1MB
  * @throws {SetupError} one line that says how to install nats-server
  */
 export function findNatsServer(log: (line: string) => void): Promise<string> {
-  return findProgram({ name: "nats-server", installAdvice: INSTALL_ADVICE }, log);
+  return findProgram("nats-server", INSTALL_ADVICE, log);
 }
 
 /** Returns the server's first line, which begins with INFO. Returns undefined if no line arrives in time. */

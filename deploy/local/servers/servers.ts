@@ -1,6 +1,10 @@
 import { once } from "node:events";
 import fs from "node:fs";
 import net from "node:net";
+import { connectNats } from "../../../projection/relay/nats-session.ts";
+import { NATS_SETTING_NAMES, toNatsSettings } from "../../../projection/relay/nats-settings.ts";
+import { connectEventStore, requireEventStore } from "../../../shared/eventstore/connect.ts";
+import { readConfig } from "../../../shared/runtime/config.ts";
 import { type LocalRoot, type LocalSecrets, openLocalRoot } from "../setup/local-root.ts";
 import { type ComponentName, type Ports, requireFreePort } from "../setup/ports.ts";
 import type { Progress } from "../setup/progress.ts";
@@ -13,7 +17,6 @@ import {
   createExternalComponent,
 } from "../supervisor/component.ts";
 import { type DatabaseUrls, ensureEmbeddedDatabase, ensureExternalDatabase } from "./database-roles.ts";
-import { type ExternalServers, requireValidUrls } from "./external-servers.ts";
 import { prepareNats } from "./nats.ts";
 import { buildSuperuserUrl, preparePostgres } from "./postgres.ts";
 
@@ -21,6 +24,11 @@ import { buildSuperuserUrl, preparePostgres } from "./postgres.ts";
 const EXTERNAL_URL_NAMES = { eventstore: "EVENTSTORE_URL", postgres: "DATABASE_URL", nats: "NATS_URL" } as const;
 
 export type ServerName = keyof typeof EXTERNAL_URL_NAMES;
+
+/** URLs of external servers. */
+export type ExternalServers = { [Setting in (typeof EXTERNAL_URL_NAMES)[ServerName]]?: string | undefined };
+
+const CONNECT_TIMEOUT_MS = 15_000;
 
 export interface ServerOptions {
   /** Contains data, logs and secrets. */
@@ -150,4 +158,45 @@ export async function awaitAll<Values extends readonly unknown[]>(
   const failure = failures.find(({ reason }) => reason instanceof SetupError) ?? failures[0];
   if (failure) throw failure.reason;
   return settledResults.map((result) => result.status === "fulfilled" && result.value) as never;
+}
+
+/**
+ * Checks the syntax of the URLs.
+ *
+ * @throws {ConfigError} one line that names the invalid setting
+ */
+function requireValidUrls(externalUrls: ExternalServers): void {
+  const names = Object.values(EXTERNAL_URL_NAMES).filter((name) => externalUrls[name]);
+  readConfig(names, { ...externalUrls });
+}
+
+/**
+ * Checks that an external event log and an external NATS server respond. Postgres is checked later, when the database
+ * roles are created.
+ *
+ * @param env environment with the URLs and the other settings of the connections
+ * @throws {ConfigError | SetupError} one line that names the setting
+ */
+export async function requireReachable(env: NodeJS.ProcessEnv): Promise<void> {
+  requireValidUrls(env);
+  const { EVENTSTORE_URL, NATS_URL } = env;
+  if (EVENTSTORE_URL) {
+    const client = connectEventStore(EVENTSTORE_URL, "start");
+    try {
+      await requireEventStore(client, EVENTSTORE_URL);
+    } catch (error) {
+      throw new SetupError((error as Error).message);
+    } finally {
+      await client.dispose();
+    }
+  }
+  if (NATS_URL) {
+    try {
+      const nats = toNatsSettings(readConfig(NATS_SETTING_NAMES, env));
+      const connection = await connectNats(nats, "start", CONNECT_TIMEOUT_MS);
+      await connection.close();
+    } catch (error) {
+      throw new SetupError((error as Error).message);
+    }
+  }
 }

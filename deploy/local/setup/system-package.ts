@@ -6,24 +6,16 @@ import { SetupError } from "./setup-error.ts";
 
 const execFileAsync = promisify(execFile);
 
-/** The Debian package has the same name. */
-interface SystemProgram {
-  name: string;
-  /** Shown if the program cannot be installed automatically. */
-  installAdvice: string;
-}
-
 const APT_GET_TIMEOUT_MS = 5 * 60_000;
 
 /**
- * Returns the path of a program on PATH. If it is missing, installs it with apt-get, as root or with passwordless sudo.
+ * Returns the path of a program on PATH. If it is missing, installs the Debian package of the same name with apt-get, as
+ * root or with passwordless sudo.
  *
+ * @param installAdvice shown if the program cannot be installed
  * @throws {SetupError} one line that says how to install the program
  */
-export async function findProgram(
-  { name, installAdvice }: SystemProgram,
-  log: (line: string) => void,
-): Promise<string> {
+export async function findProgram(name: string, installAdvice: string, log: (line: string) => void): Promise<string> {
   const existingPath = findOnPath(name);
   if (existingPath) return existingPath;
   if (!existsSync("/usr/bin/apt-get")) throw new SetupError(`${name} is not on PATH. ${installAdvice}`);

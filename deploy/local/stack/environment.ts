@@ -21,14 +21,10 @@ interface EnvironmentOptions {
   overrides?: Partial<Record<ServiceName, Environment>> | undefined;
 }
 
+const natsSettingNames: readonly string[] = NATS_SETTING_NAMES;
+
 /** The stack sets each URL, and the settings of an external NATS server, only for the services that need them. */
-const EXCLUDED_VARIABLES: readonly string[] = [
-  "DATABASE_URL",
-  "EVENTSTORE_URL",
-  "NODE_OPTIONS",
-  "NODE_V8_COVERAGE",
-  ...NATS_SETTING_NAMES,
-];
+const EXCLUDED_VARIABLES = ["DATABASE_URL", "EVENTSTORE_URL", "NODE_OPTIONS", "NODE_V8_COVERAGE", ...natsSettingNames];
 
 export const PORTAL_COOKIE_NAME = "sb-local-auth-token";
 
@@ -55,7 +51,7 @@ const DEFAULT_SETTINGS: Partial<Record<ServiceName, Environment>> = {
 export function buildServiceEnvironments(options: EnvironmentOptions): Environments {
   const { ports, inheritedEnv, overrides } = options;
   const commonSettings = {
-    ...selectInheritedSettings(inheritedEnv),
+    ...selectSettings(inheritedEnv, (name) => !EXCLUDED_VARIABLES.includes(name) && !/^npm_/i.test(name)),
     HOST: "127.0.0.1",
     // The gateway does not check readiness, so a drain would only delay the stop.
     DRAIN_DELAY_MS: "0",
@@ -81,13 +77,14 @@ function buildServiceSettings({ ports, secrets, servers, inheritedEnv }: Environ
   };
   const personalDataSettings = { PERSONAL_DATA_KEYS: secrets.personalDataKeys };
   const gatewaySettings = { TRUST_PROXY: "true" };
+  const usesExternalNats = inheritedEnv.NATS_URL === servers.natsUrl;
   return {
     projection: {
       ...logSettings,
       ...webhookSettings,
       ...personalDataSettings,
       DATABASE_URL: servers.databaseUrls.projection,
-      ...(inheritedEnv.NATS_URL === servers.natsUrl ? selectNatsSettings(inheritedEnv) : {}),
+      ...selectSettings(inheritedEnv, (name) => usesExternalNats && natsSettingNames.includes(name)),
       NATS_URL: servers.natsUrl,
     },
     command: {
@@ -120,16 +117,9 @@ function buildServiceSettings({ ports, secrets, servers, inheritedEnv }: Environ
   };
 }
 
-function selectNatsSettings(inheritedEnv: NodeJS.ProcessEnv): Environment {
-  return Object.fromEntries(
-    NATS_SETTING_NAMES.flatMap((name) => (inheritedEnv[name] === undefined ? [] : [[name, inheritedEnv[name]]])),
-  );
-}
-
-function selectInheritedSettings(inheritedEnv: NodeJS.ProcessEnv): Environment {
-  const entries = Object.entries(inheritedEnv).filter(
-    (entry): entry is [string, string] =>
-      entry[1] !== undefined && !EXCLUDED_VARIABLES.includes(entry[0]) && !/^npm_/i.test(entry[0]),
+function selectSettings(env: NodeJS.ProcessEnv, isSelected: (name: string) => boolean): Environment {
+  const entries = Object.entries(env).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined && isSelected(entry[0]),
   );
   return Object.fromEntries(entries);
 }

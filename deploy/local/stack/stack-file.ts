@@ -2,7 +2,7 @@ import fs from "node:fs";
 import { z } from "zod";
 import { parseConnectionString } from "../../../shared/postgres/connection-string.ts";
 import { replaceFile } from "../setup/local-root.ts";
-import { mapServices, SERVICE_NAMES } from "./environment.ts";
+import { SERVICE_NAMES } from "./environment.ts";
 import type { LocalStack } from "./stack.ts";
 
 const createTextFields = <Name extends string>(...names: readonly Name[]) =>
@@ -10,15 +10,12 @@ const createTextFields = <Name extends string>(...names: readonly Name[]) =>
 
 /** Describes the running stack. Contains passwords and keys. */
 const stackFileSchema = z.object({
-  startedAt: z.string(),
-  pid: z.int(),
   /** The server URLs contain passwords. */
   urls: z.object({
     ...createTextFields(...SERVICE_NAMES, "eventstore", "nats"),
     postgres: z.object(createTextFields("projection", "command", "query", "audit")),
   }),
   apis: z.object(createTextFields("portal", "sandbox", "production", "audit", "operations", "reference")),
-  health: z.object(createTextFields(...SERVICE_NAMES)),
   /** Private JWK Set that signs audit exports, as JSON text. */
   auditSigningKeys: z.string(),
   /** Master keys of personal data, as JSON text: `{current, keys}`. */
@@ -49,8 +46,6 @@ export function writeStackFile({ servers, urls, operationsUrl }: LocalStack, dem
   const { gateway: gatewayUrl } = urls;
   const { auditSigningKeys, personalDataKeys, webhookSecretKeys } = servers.root.secrets;
   const content: StackFile = {
-    startedAt: new Date().toISOString(),
-    pid: process.pid,
     urls: {
       ...urls,
       eventstore: servers.eventstoreUrl,
@@ -65,7 +60,6 @@ export function writeStackFile({ servers, urls, operationsUrl }: LocalStack, dem
       operations: operationsUrl,
       reference: `${gatewayUrl}/docs`,
     },
-    health: mapServices((service) => `${urls[service]}/health/ready`),
     auditSigningKeys,
     personalDataKeys,
     webhookSecretKeys,

@@ -33,6 +33,7 @@ import { startOwnLog } from "../../support/own-log.ts";
 import { createClinic, createTestOperatorContext, type TestClinic } from "../../support/partner.ts";
 import { createPlainLog } from "../../support/plain-log.ts";
 import type { ReadModelDatabase } from "../../support/read-models.ts";
+import { autoStop } from "../../support/resources.ts";
 import type { TestDatabase } from "../../support/stack.ts";
 
 export interface AuditWorld {
@@ -100,7 +101,7 @@ export async function startAuditWorld(
     PERSONAL_DATA_KEYS,
     ...settings,
   };
-  const service = await startAuditService(env);
+  const service = await autoStop(startAuditService(env));
   const client = connectEventStore(logUrl, "test");
   const log = createPlainLog(client);
   const pool = createPool({

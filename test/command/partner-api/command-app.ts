@@ -1,19 +1,15 @@
-import { spawn } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
-import { once } from "node:events";
 import { pino } from "pino";
 import { type CommandAppOptions, createCommandApp } from "../../../command/app.ts";
 import { createUncachedDecider } from "../../../command/handling/aggregate-cache.ts";
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
 import { createReadModels } from "../../../command/partner-api/read-models.ts";
 import { createTokenSigner } from "../../../command/partner-api/token-signer.ts";
-import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { type ClientTimeouts, listen } from "../../../shared/http/listen.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createRateLimiter } from "../../../shared/rate-limit/limiter.ts";
 import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
-import { eventually } from "../../support/eventually.ts";
 import {
   type PartnerResponse,
   type PartnerWorld,
@@ -21,7 +17,8 @@ import {
   type TestCommand,
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
-import { releaseLater } from "../../support/resources.ts";
+import { autoStop, releaseLater } from "../../support/resources.ts";
+import { startServiceEntry } from "../../support/service-entry.ts";
 import { getTestServers } from "../../support/stack.ts";
 
 /** Creates an appointment as a partner. @param overrides fields that replace those of a valid body */
@@ -70,7 +67,7 @@ export async function serveCommandApp(
     isProxyTrusted: false,
     ...options,
   });
-  const server = await listen(app.callback(), "127.0.0.1", 0, undefined, clientTimeouts);
+  const server = await autoStop(listen(app.callback(), "127.0.0.1", 0, undefined, clientTimeouts));
   return {
     url: server.url,
     stop: releaseLater(async () => {
@@ -85,38 +82,18 @@ export async function serveCommandApp(
 export async function spawnCommand(
   { signingKey }: TestCommand,
   eventstoreUrl: string,
-): Promise<{ url: string; stop(signal: "SIGTERM" | "SIGKILL"): Promise<void> }> {
+): Promise<{ url: string; stop(signal: "SIGTERM" | "SIGKILL"): Promise<unknown> }> {
   const { databaseUrls } = await getTestServers();
-  const { command, args } = buildNodeCommand("command/main.ts");
-  const child = spawn(command, args, {
-    stdio: ["ignore", "pipe", "inherit"],
-    env: {
-      PATH: process.env.PATH ?? "",
-      PORT: "0",
-      DRAIN_DELAY_MS: "0",
-      EVENTSTORE_URL: eventstoreUrl,
-      DATABASE_URL: databaseUrls.command,
-      TOKEN_ISSUER,
-      TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [signingKey] }),
-      PERSONAL_DATA_KEYS,
-      WEBHOOK_SECRET_KEYS: JSON.stringify({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
-    },
+  const { url, end } = await startServiceEntry("command/main.ts", {
+    PATH: process.env.PATH,
+    PORT: "0",
+    DRAIN_DELAY_MS: "0",
+    EVENTSTORE_URL: eventstoreUrl,
+    DATABASE_URL: databaseUrls.command,
+    TOKEN_ISSUER,
+    TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [signingKey] }),
+    PERSONAL_DATA_KEYS,
+    WEBHOOK_SECRET_KEYS: JSON.stringify({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
   });
-  let output = "";
-  child.stdout.on("data", (text) => {
-    output += text;
-  });
-  releaseLater(() => child.kill("SIGKILL"));
-  const url = await eventually("the service listens", () => {
-    if (child.exitCode !== null) throw new Error(`the service exited with code ${child.exitCode}`);
-    return /"url":"([^"]+)"/.exec(output)?.[1];
-  });
-  return {
-    url,
-    async stop(signal) {
-      const exitPromise = once(child, "exit");
-      child.kill(signal);
-      await exitPromise;
-    },
-  };
+  return { url, stop: end };
 }

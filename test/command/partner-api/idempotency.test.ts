@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { connect, createServer } from "node:net";
 import { isDeepStrictEqual } from "node:util";
 import { expect } from "chai";
 import { recordErasure } from "../../../command/operations/personal-data/record-erasure.ts";
@@ -8,6 +7,7 @@ import { derivePartnerAppointmentId } from "../../../shared/domain/events/ids.ts
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { sharedDataKeys } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
+import { listenOnLoopback } from "../../support/loopback.ts";
 import {
   createPartnerWorld,
   createTestOperatorContext,
@@ -150,7 +150,6 @@ describe("idempotency of createPartnerAppointment", () => {
 /** Starts a proxy to the event log. After a request that contains the text, the proxy drops all responses. */
 async function startDroppingProxy(logUrl: string, text: string) {
   const { hostname, port } = new URL(logUrl);
-  const openSockets = new Set<Socket>();
   let isDropping = false;
   const server = createServer((clientSocket) => {
     const logSocket = connect(Number(port), hostname);
@@ -163,19 +162,10 @@ async function startDroppingProxy(logUrl: string, text: string) {
       [clientSocket, logSocket],
       [logSocket, clientSocket],
     ] as const) {
-      openSockets.add(source);
       source.on("error", () => target.destroy());
       source.on("close", () => target.destroy());
     }
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return {
-    url: `esdb://127.0.0.1:${(server.address() as AddressInfo).port}?tls=false`,
-    async close() {
-      for (const socket of openSockets) socket.destroy();
-      server.close();
-      await once(server, "close");
-    },
-  };
+  const { host, close } = await listenOnLoopback(server);
+  return { url: `esdb://${host}?tls=false`, close };
 }

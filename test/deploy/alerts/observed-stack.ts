@@ -6,8 +6,8 @@ import { buildDatabaseUrl, withClient } from "../../../deploy/local/servers/data
 import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
 import { buildNodeCommand, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import type { Environment } from "../../../deploy/local/stack/environment.ts";
-import { createServiceComponent } from "../../../deploy/local/stack/services.ts";
 import type { LocalStack } from "../../../deploy/local/stack/stack.ts";
+import { createServiceComponent } from "../../../deploy/local/stack/stack.ts";
 import type { Component } from "../../../deploy/local/supervisor/component.ts";
 import { createWorld, type World } from "../../e2e/world.ts";
 import { eventually } from "../../support/eventually.ts";

@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { type EventStoreDBClient, jsonEvent, NO_STREAM } from "@eventstore/db-client";
 import { expect } from "chai";
-import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { collect } from "../../conformance/log-under-test.ts";
 import { backUpLog } from "../../support/backups.ts";
-import { createClient, createTemporaryDir, findFreePort, LogProcess } from "./log-process.ts";
+import { startSeparateLog } from "../../support/own-log.ts";
+import { createClient, findFreePort, LogProcess, makeTemporaryDir } from "./log-process.ts";
 import { createAppendRequest, openStore, readContent, submit } from "./stored-log.ts";
 
 /** Kills the log with SIGKILL under load. */
@@ -47,9 +47,10 @@ class Appender {
   }
 }
 
-describe("the embedded log under SIGKILL", () => {
+describe("the embedded log under SIGKILL", function () {
+  this.timeout(600_000);
   it("after SIGKILL under load, the log contains every acknowledged event once and in order, and accepts retries", async () => {
-    const { dir } = await createTemporaryDir();
+    const dir = makeTemporaryDir();
     const port = await findFreePort();
     const appenders = Array.from({ length: APPENDER_COUNT }, (_, n) => new Appender(`crash-${n}`));
     for (let round = 0; round < ROUND_COUNT; round += 1) {
@@ -63,7 +64,6 @@ describe("the embedded log under SIGKILL", () => {
       const { signal } = await log.kill("SIGKILL");
       expect(signal).to.equal("SIGKILL");
       await Promise.all(runPromises);
-      await client.dispose();
       await verify(dir, appenders);
     }
     expect(countAcknowledged(appenders)).to.be.at.least(100 * ROUND_COUNT);
@@ -84,7 +84,7 @@ async function waitFor(condition: () => boolean): Promise<void> {
 
 /** Opens the files of the killed log and compares the stored events with the acknowledged events. */
 async function verify(dir: string, appenders: readonly Appender[]): Promise<void> {
-  const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
+  const log = await startSeparateLog({ dir });
   const client = createClient(log.port);
   const events = await collect(client.readAll());
   const commits = events.map(({ event }) => event!.position.commit);
@@ -107,7 +107,6 @@ async function verify(dir: string, appenders: readonly Appender[]): Promise<void
     const resolvedEvents = await collect(client.readStream(stream)).catch(() => []);
     expect(resolvedEvents.map(({ event }) => event!.id)).to.deep.equal(streamEvents.map(({ id }) => id));
   }
-  await client.dispose();
   await log.stop();
 }
 
@@ -115,7 +114,7 @@ async function verify(dir: string, appenders: readonly Appender[]): Promise<void
 
 describe("a backup of the running embedded log", () => {
   it("a backup of a running log opens and contains all events that were acknowledged before the backup began", async () => {
-    const { dir } = await createTemporaryDir();
+    const dir = makeTemporaryDir();
     const store = await openStore(join(dir, "log"));
     let isWriting = true;
     let acknowledgedCount = 0;

@@ -2,10 +2,10 @@ import { copyFile, cp, readFile, rename, stat, truncate, writeFile } from "node:
 import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
-import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { collect, createEvent } from "../../conformance/log-under-test.ts";
+import { startSeparateLog } from "../../support/own-log.ts";
 import { getRejection } from "../../support/rejection.ts";
-import { createClient, createTemporaryDir, LogProcess } from "./log-process.ts";
+import { createClient, LogProcess, makeTemporaryDir } from "./log-process.ts";
 import {
   appendEvents,
   changeAndRead,
@@ -29,8 +29,8 @@ import {
 describe("damaged files of the embedded log", () => {
   let dir: string;
 
-  beforeEach(async () => {
-    ({ dir } = await createTemporaryDir());
+  beforeEach(() => {
+    dir = makeTemporaryDir();
   });
 
   it("a log with a flipped bit does not start, and the error states file, offset, position and remedy", async () => {
@@ -46,7 +46,7 @@ describe("damaged files of the embedded log", () => {
 
   it("reads of a running log fail if they reach a damaged event, and an append whose decision needs the event stops the log", async () => {
     const lines: string[] = [];
-    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, printLine: (line) => lines.push(line) });
+    const server = await startSeparateLog({ dir, printLine: (line) => lines.push(line) });
     const client = createClient(server.port);
     const createNotedEvents = (stream: string) =>
       Array.from({ length: 30 }, (_, n) => jsonEvent({ type: "Noted", data: { stream, n } }));
@@ -75,7 +75,6 @@ describe("damaged files of the embedded log", () => {
     // This append could be a retry. To recognise a retry, the log must read the ids of the stored events.
     await getRejection(client.appendToStream("damaged", damagedEvents, { expectedRevision: "no_stream" }));
     expect((await server.failurePromise).message).to.include(getLogPath(dir));
-    await client.dispose();
     await server.stop();
     expect(await getStartError(dir)).to.include(getLogPath(dir));
   });
@@ -87,37 +86,35 @@ describe("damaged files of the embedded log", () => {
     const firstBytes = await readFile(firstPath);
     await truncate(firstPath, 20_000);
     expect((await getRejection(readContent(store))).message).to.include(`${firstPath}, offset 20000`);
-    const otherTemporaryDir = await createTemporaryDir();
-    const otherStore = await openStore(otherTemporaryDir.dir);
+    const otherDir = makeTemporaryDir();
+    const otherStore = await openStore(otherDir);
     await appendEvents(otherStore, 400);
-    await writeFile(firstPath, await readFile(getLogPath(otherTemporaryDir.dir)), { flag: "r+" });
+    await writeFile(firstPath, await readFile(getLogPath(otherDir)), { flag: "r+" });
     expect((await getRejection(readContent(store))).message).to.include(firstPath);
     await writeFile(firstPath, firstBytes, { flag: "r+" });
     await readContent(store);
     await otherStore.close();
     await store.close();
-    await otherTemporaryDir.remove();
   });
 
   it("a log does not start if a file is missing, or was replaced with a file of another log", async () => {
     await createLog(dir, 1_000);
-    const otherTemporaryDir = await createTemporaryDir();
-    await createLog(otherTemporaryDir.dir, 1_000);
+    const otherDir = makeTemporaryDir();
+    await createLog(otherDir, 1_000);
     const temporaryPath = join(dir, "aside");
     for (const getPath of [getLogPath, getEndFilePath]) {
       await rename(getPath(dir), temporaryPath);
       expect(await getStartError(dir)).to.include(`${getPath(dir)}: The file is missing`);
-      await copyFile(getPath(otherTemporaryDir.dir), getPath(dir));
+      await copyFile(getPath(otherDir), getPath(dir));
       expect(await getStartError(dir)).to.include("another log");
       await rename(temporaryPath, getPath(dir));
     }
     await (await openStore(dir)).close();
-    await otherTemporaryDir.remove();
   });
 
   it("a log does not start if a write is replaced with a write to a copy of the log", async () => {
     await createLog(dir, 25);
-    const { dir: copiedDir } = await createTemporaryDir();
+    const copiedDir = makeTemporaryDir();
     await cp(dir, copiedDir, { recursive: true });
     const start = (await stat(getLogPath(dir))).size;
     let end = 0;
@@ -150,8 +147,8 @@ describe("damaged files of the embedded log", () => {
 describe("the acknowledged end of the embedded log", () => {
   let dir: string;
 
-  beforeEach(async () => {
-    ({ dir } = await createTemporaryDir());
+  beforeEach(() => {
+    dir = makeTemporaryDir();
   });
 
   it("a log does not start if the acknowledged end is damaged", async () => {

@@ -14,7 +14,7 @@ import {
 import { collect, createEvent } from "../../conformance/log-under-test.ts";
 import { getRejection } from "../../support/rejection.ts";
 import { mountSmallDisk, type SmallDisk } from "../../support/small-disk.ts";
-import { createTemporaryDir, LogProcess } from "./log-process.ts";
+import { LogProcess, makeTemporaryDir } from "./log-process.ts";
 import {
   appendEvents,
   createAppendRequest,
@@ -30,7 +30,7 @@ const MAX_FILE_KIB = 1024;
 
 describe("the embedded log on a failing disk", () => {
   it("a disk failure stops the log with a one-line error, and a restarted log has all acknowledged events", async () => {
-    const { dir } = await createTemporaryDir();
+    const dir = makeTemporaryDir();
     const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
     const client = log.createClient();
     const text = "x".repeat(20_000);
@@ -52,19 +52,17 @@ describe("the embedded log on a failing disk", () => {
     const { code, stderr } = await log.exitPromise;
     expect(code).to.equal(1);
     expect(stderr).to.match(/^The embedded log stopped: .+\n$/);
-    await client.dispose();
 
     const restartedLog = await LogProcess.start(dir);
     const restartedClient = restartedLog.createClient();
     const events = await collect(restartedClient.readStream("full"));
     expect(events.length).to.be.within(acknowledgedCount, acknowledgedCount + 1);
     expect(events.map(({ event }) => (event!.data as { n: number }).n)).to.deep.equal(events.map((_, n) => n));
-    await restartedClient.dispose();
     await restartedLog.kill();
   });
 
   it("after a failed flush and a restart, a power loss loses no event that the restarted log has returned", async () => {
-    const { dir } = await createTemporaryDir();
+    const dir = makeTemporaryDir();
     const logPath = join(dir, "events", "log");
     const diskPath = join(dir, "disk");
     const lossyDisk = pathToFileURL(join(PROJECT_FOLDER, "test/deploy/eventstore/lossy-disk.mjs")).href;
@@ -73,14 +71,12 @@ describe("the embedded log on a failing disk", () => {
     const log = await LogProcess.start(dir, 0, undefined, { ...lossyEnv, LOSSY_FLUSH: "5" });
     const client = log.createClient();
     await writer.appendUntilFailure(client);
-    await client.dispose();
     expect((await log.exitPromise).stderr).to.match(/^The embedded log stopped: EIO.+\n$/);
     expect(writer.acknowledgedIds).to.have.length(3);
 
     const readIds = async (restartedLog: LogProcess) => {
       const restartedClient = restartedLog.createClient();
       const events = await collect(restartedClient.readStream("large"));
-      await restartedClient.dispose();
       await restartedLog.kill("SIGKILL");
       return events.map(({ event }) => event?.id);
     };
@@ -91,7 +87,7 @@ describe("the embedded log on a failing disk", () => {
   });
 
   it("the log prints a disk failure even if the log cannot be closed afterwards", async () => {
-    const { dir } = await createTemporaryDir();
+    const dir = makeTemporaryDir();
     const log = await LogProcess.start(dir, 0, MAX_FILE_KIB);
     // Makes the log fail to release its lock, as on a file system that has become read-only.
     await rm(join(dir, "lock"));
@@ -102,7 +98,6 @@ describe("the embedded log on a failing disk", () => {
     const { code, stderr } = await log.exitPromise;
     expect(code).to.equal(1);
     expect(stderr).to.match(/^The embedded log stopped: EFBIG.+\n$/);
-    await client.dispose();
   });
 });
 
@@ -178,7 +173,6 @@ describe("the embedded log on a full disk", function () {
     }
     disk.fill(PAGE_BYTES);
     await writer.appendUntilFailure(client);
-    await client.dispose();
     const { stderr } = await log.kill("SIGKILL");
     expect(stderr.match(/The disk is full/g)).to.have.length(3);
     expect(stderr.match(/The disk has space again/g)).to.have.length(2);
@@ -189,14 +183,12 @@ describe("the embedded log on a full disk", function () {
     expect(await writer.appendUntilFailure(client)).to.be.instanceOf(LogUnavailableError);
     disk.free();
     await writer.append(client);
-    await client.dispose();
     await log.kill("SIGKILL");
 
     log = await LogProcess.start(dir);
     client = log.createClient();
     await writer.verify(client);
     await client.appendToStream("other", createEvent(0));
-    await client.dispose();
     expect((await log.kill()).stderr).to.equal("");
   });
 

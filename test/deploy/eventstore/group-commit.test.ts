@@ -1,14 +1,12 @@
 import { expect } from "chai";
 import {
+  GroupCommit,
   MAX_GROUP_WRITES,
   MAX_PENDING_BYTES,
   MAX_PENDING_WRITES,
-  MAX_RECENT_BYTES,
-  MAX_RECENT_EVENTS,
-} from "../../../deploy/local/eventstore/model/limits.ts";
-import { GroupCommit } from "../../../deploy/local/eventstore/store/group-commit.ts";
+} from "../../../deploy/local/eventstore/store/group-commit.ts";
 import type { WriteRequest, WriteResult } from "../../../deploy/local/eventstore/store/staged-group.ts";
-import { RecentEvents } from "../../../deploy/local/eventstore/store/store.ts";
+import { MAX_RECENT_BYTES, MAX_RECENT_EVENTS, RecentEvents } from "../../../deploy/local/eventstore/store/store.ts";
 import { getRejection } from "../../support/rejection.ts";
 
 const NO_DEADLINE = Number.POSITIVE_INFINITY;

@@ -1,12 +1,14 @@
-/** Runs the embedded log as a process that tests can kill and restart. */
+/** Runs the embedded log as a process that tests can kill and restart. It is killed after the test or suite. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { EventStoreDBClient } from "@eventstore/db-client";
+import { withDeathSignal } from "../../../deploy/local/setup/processes.mjs";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
+import { listenOnLoopback } from "../../support/loopback.ts";
 import { releaseLater } from "../../support/resources.ts";
 
 process.env.no_grpc_proxy = "127.0.0.1,localhost";
@@ -33,25 +35,23 @@ export class LogProcess {
     const command = [nodeCommand.command, ...nodeCommand.args];
     const shellArgs = ["-c", `ulimit -f ${fileLimitKib}; exec "$@"`, "sh", ...command];
     const [program = "", ...programArgs] = fileLimitKib === undefined ? command : ["bash", ...shellArgs];
-    this.#child = spawn(program, programArgs, { stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...env } });
+    this.#child = spawn(...withDeathSignal("SIGKILL", program, programArgs), {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...process.env, ...env },
+    });
     this.#child.stdout?.on("data", (chunk) => {
       this.#stdout += String(chunk);
     });
     this.#child.stderr?.on("data", (chunk) => {
       this.#stderr += String(chunk);
     });
-    // A failed test must not leave its log running.
-    const killAtExit = () => this.#child.kill("SIGKILL");
-    process.once("exit", killAtExit);
-    this.exitPromise = once(this.#child, "close").then(([code, signal]) => {
-      process.off("exit", killAtExit);
-      return {
-        code: code as number | null,
-        signal: signal as NodeJS.Signals | null,
-        stdout: this.#stdout,
-        stderr: this.#stderr,
-      };
-    });
+    this.exitPromise = once(this.#child, "close").then(([code, signal]) => ({
+      code: code as number | null,
+      signal: signal as NodeJS.Signals | null,
+      stdout: this.#stdout,
+      stderr: this.#stderr,
+    }));
+    releaseLater(() => this.kill("SIGKILL"));
   }
 
   /** Starts a log and waits until its port accepts connections. */
@@ -91,8 +91,8 @@ export class LogProcess {
     return this.#child.pid ?? 0;
   }
 
-  createClient(urlParameters = ""): EventStoreDBClient {
-    return createClient(this.port, urlParameters);
+  createClient(): EventStoreDBClient {
+    return createClient(this.port);
   }
 
   async kill(signal: NodeJS.Signals = "SIGTERM"): Promise<ProcessExit> {
@@ -101,22 +101,22 @@ export class LogProcess {
   }
 }
 
-export function createClient(port: number, urlParameters = ""): EventStoreDBClient {
-  return EventStoreDBClient.connectionString(`esdb://127.0.0.1:${port}?tls=false${urlParameters}`);
+export function createClient(port: number): EventStoreDBClient {
+  const client = EventStoreDBClient.connectionString(`esdb://127.0.0.1:${port}?tls=false`);
+  releaseLater(() => client.dispose());
+  return client;
 }
 
-/** Creates a temporary directory. `remove` deletes the directory. */
-export async function createTemporaryDir(): Promise<{ dir: string; remove: () => Promise<void> }> {
-  const dir = await mkdtemp(join(tmpdir(), "embedded-log-"));
-  return { dir, remove: releaseLater(() => rm(dir, { recursive: true, force: true })) };
+/** Creates a directory that is deleted after the test or suite. */
+export function makeTemporaryDir(): string {
+  const dir = mkdtempSync(join(tmpdir(), "embedded-log-"));
+  releaseLater(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
 }
 
 /** Returns a port that is currently free. */
 export async function findFreePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  return typeof address === "object" && address !== null ? address.port : 0;
+  const { port, close } = await listenOnLoopback(createServer());
+  await close();
+  return port;
 }

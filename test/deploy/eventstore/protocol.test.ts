@@ -14,12 +14,13 @@ import { status } from "@grpc/grpc-js";
 import { expect } from "chai";
 import empty from "google-protobuf/google/protobuf/empty_pb.js";
 import timestamps from "google-protobuf/google/protobuf/timestamp_pb.js";
-import { type LogServer, startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { collect, createEvent, createStreamName } from "../../conformance/log-under-test.ts";
 import { RecordedSubscription } from "../../conformance/recorded-subscription.ts";
 import { eventually } from "../../support/eventually.ts";
+import { startSeparateLog } from "../../support/own-log.ts";
 import { getRejection } from "../../support/rejection.ts";
-import { createTemporaryDir } from "./log-process.ts";
+import { releaseLater } from "../../support/resources.ts";
+import { createClient } from "./log-process.ts";
 import {
   createProposedMessage,
   createRawClient,
@@ -36,23 +37,14 @@ import {
 const CODE_INVALID_ARGUMENT = 3;
 
 describe("the embedded log's protocol", () => {
-  let server: LogServer;
+  let port: number;
   let client: EventStoreDBClient;
   let rawClient: StreamsClient;
-  let remove: () => Promise<void>;
 
   before(async () => {
-    const temporaryDir = await createTemporaryDir();
-    remove = temporaryDir.remove;
-    server = await startLogServer({ dir: temporaryDir.dir, host: "127.0.0.1", port: 0 });
-    client = EventStoreDBClient.connectionString(`esdb://127.0.0.1:${server.port}?tls=false`);
-    rawClient = createRawClient(server.port);
-  });
-  after(async () => {
-    await client.dispose();
-    rawClient.close();
-    await server.stop();
-    await remove();
+    ({ port } = await startSeparateLog());
+    client = createClient(port);
+    rawClient = createRawClient(port);
   });
 
   function createBatchRequest(name: string | Uint8Array, correlationId = randomUUID() as string) {
@@ -261,13 +253,13 @@ describe("the embedded log's protocol", () => {
 
   it("clients can connect with a connection string for discovery or with several hosts", async () => {
     for (const url of [
-      `esdb+discover://127.0.0.1:${server.port}?tls=false`,
-      `esdb://127.0.0.1:${server.port},127.0.0.1:${server.port}?tls=false`,
+      `esdb+discover://127.0.0.1:${port}?tls=false`,
+      `esdb://127.0.0.1:${port},127.0.0.1:${port}?tls=false`,
     ]) {
       const clusterClient = EventStoreDBClient.connectionString(url);
+      releaseLater(() => clusterClient.dispose());
       const appendResult = await clusterClient.appendToStream(createStreamName(), createEvent(0));
       expect(appendResult.success).to.equal(true);
-      await clusterClient.dispose();
     }
   });
 

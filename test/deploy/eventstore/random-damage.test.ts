@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from "node:util";
 import { expect } from "chai";
 import { LogDamagedError, LogStartError } from "../../../deploy/local/eventstore/model/log-errors.ts";
 import type { Store } from "../../../deploy/local/eventstore/store/store.ts";
-import { createTemporaryDir } from "./log-process.ts";
+import { makeTemporaryDir } from "./log-process.ts";
 import { appendEvents, type LogContent, openStore, readContent, readFiles } from "./stored-log.ts";
 
 const EVENT_COUNT = 400;
@@ -92,7 +92,7 @@ describe("random damage of the embedded log's files", function () {
   let files: Map<string, Buffer>;
 
   before(async () => {
-    ({ dir } = await createTemporaryDir());
+    dir = makeTemporaryDir();
     const store = await openStore(dir);
     await appendEvents(store, EVENT_COUNT);
     acknowledgedContent = await readContent(store);

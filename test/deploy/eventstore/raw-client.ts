@@ -5,6 +5,7 @@ import grpcStreams from "@eventstore/db-client/generated/streams_grpc_pb.js";
 import type { BatchAppendReq, BatchAppendResp, ReadResp } from "@eventstore/db-client/generated/streams_pb.js";
 import streamsPb from "@eventstore/db-client/generated/streams_pb.js";
 import { credentials, type ServiceError } from "@grpc/grpc-js";
+import { releaseLater } from "../../support/resources.ts";
 
 export const streams = streamsPb;
 export const shared = sharedPb;
@@ -12,7 +13,9 @@ export const shared = sharedPb;
 process.env.no_grpc_proxy = "127.0.0.1,localhost";
 
 export function createRawClient(port: number): StreamsClient {
-  return new grpcStreams.StreamsClient(`127.0.0.1:${port}`, credentials.createInsecure());
+  const client = new grpcStreams.StreamsClient(`127.0.0.1:${port}`, credentials.createInsecure());
+  releaseLater(() => client.close());
+  return client;
 }
 
 export function createStreamIdentifier(name: string | Uint8Array) {

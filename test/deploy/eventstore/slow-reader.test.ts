@@ -6,7 +6,7 @@ import {
   FlowControlledWriter,
   type ReadCall,
 } from "../../../deploy/local/eventstore/protocol/flow-controlled-writer.ts";
-import { createTemporaryDir, LogProcess } from "./log-process.ts";
+import { LogProcess, makeTemporaryDir } from "./log-process.ts";
 
 /** Memory usage of a log with slow clients. */
 
@@ -22,7 +22,7 @@ async function readPeakMemory(pid: number): Promise<number> {
 
 describe("slow readers of the embedded log", () => {
   it("slow readers get every event, and the queues of slow readers use a limited amount of memory", async () => {
-    const { dir } = await createTemporaryDir();
+    const dir = makeTemporaryDir();
     const log = await LogProcess.start(dir);
     const client = log.createClient();
     const data = Buffer.alloc(EVENT_BYTES, 7);
@@ -39,7 +39,6 @@ describe("slow readers of the embedded log", () => {
       expect(count).to.equal(EVENT_COUNT);
     }
     expect((await readPeakMemory(log.pid)) - bytesBefore).to.be.below((READER_COUNT * EVENT_COUNT * EVENT_BYTES) / 2);
-    await client.dispose();
     await log.kill();
   });
 });

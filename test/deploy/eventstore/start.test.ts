@@ -1,16 +1,16 @@
 import { binaryEvent, UnavailableError } from "@eventstore/db-client";
 import { expect } from "chai";
-import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { collect, createEvent } from "../../conformance/log-under-test.ts";
 import { RecordedSubscription } from "../../conformance/recorded-subscription.ts";
 import { eventually } from "../../support/eventually.ts";
-import { createClient, createTemporaryDir, LogProcess } from "./log-process.ts";
+import { startSeparateLog } from "../../support/own-log.ts";
+import { createClient, LogProcess, makeTemporaryDir } from "./log-process.ts";
 
 describe("starting the embedded log", () => {
   let dir: string;
 
-  beforeEach(async () => {
-    ({ dir } = await createTemporaryDir());
+  beforeEach(() => {
+    dir = makeTemporaryDir();
   });
 
   async function getStartError(args: readonly string[]): Promise<string> {
@@ -31,19 +31,18 @@ describe("starting the embedded log", () => {
   });
 
   it("the log exits with a one-line error if another process uses the directory", async () => {
-    const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
+    const log = await startSeparateLog({ dir });
     expect(await getStartError(["--dir", dir, "--port", "0"])).to.include(`${dir} is in use by another process`);
     await log.stop();
   });
 
   it("if the port is in use, the log exits with a one-line error and unlocks the directory", async () => {
-    const log = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
-    const otherTemporaryDir = await createTemporaryDir();
-    const args = ["--dir", otherTemporaryDir.dir, "--port", String(log.port)];
+    const log = await startSeparateLog({ dir });
+    const otherDir = makeTemporaryDir();
+    const args = ["--dir", otherDir, "--port", String(log.port)];
     expect(await getStartError(args)).to.include(`Port ${log.port} on 127.0.0.1 is in use`);
     await log.stop();
-    await (await startLogServer({ dir: otherTemporaryDir.dir, host: "127.0.0.1", port: 0 })).stop();
-    await otherTemporaryDir.remove();
+    await (await startSeparateLog({ dir: otherDir })).stop();
   });
 
   it("the log exits with a one-line error that names a missing, invalid or unknown argument", async () => {
@@ -55,17 +54,16 @@ describe("starting the embedded log", () => {
   });
 
   it("after a restart, the log has all events, recognises retries and accepts new events", async () => {
-    const firstServer = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
+    const firstServer = await startSeparateLog({ dir });
     const firstClient = createClient(firstServer.port);
     const events = [createEvent(0), createEvent(1)];
     await firstClient.appendToStream("kept", events, { expectedRevision: "no_stream" });
     await firstClient.deleteStream("kept");
     await firstClient.appendToStream("kept", createEvent(2));
     await firstClient.tombstoneStream("closed");
-    await firstClient.dispose();
     await firstServer.stop();
 
-    const secondServer = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
+    const secondServer = await startSeparateLog({ dir });
     const secondClient = createClient(secondServer.port);
     const storedEvents = await collect(secondClient.readStream("kept"));
     expect(storedEvents.map(({ event }) => Number(event?.revision))).to.deep.equal([2]);
@@ -78,7 +76,6 @@ describe("starting the embedded log", () => {
       errorType = error.type;
     });
     expect(errorType).to.equal("stream-deleted");
-    await secondClient.dispose();
     await secondServer.stop();
   });
 });
@@ -86,8 +83,8 @@ describe("starting the embedded log", () => {
 describe("stopping the embedded log", () => {
   let dir: string;
 
-  beforeEach(async () => {
-    ({ dir } = await createTemporaryDir());
+  beforeEach(() => {
+    dir = makeTemporaryDir();
   });
 
   it("SIGTERM ends subscriptions with UNAVAILABLE", async () => {
@@ -106,7 +103,6 @@ describe("stopping the embedded log", () => {
       await eventually("the error", () => subscription.errors.length > 0);
       expect(subscription.errors[0]).to.be.instanceOf(UnavailableError);
     }
-    await client.dispose();
   });
 
   it("SIGTERM stops the log even if a client does not read the responses", async () => {
@@ -119,7 +115,6 @@ describe("stopping the embedded log", () => {
     await new Promise((resolve) => pausedRead.once("readable", resolve));
     pausedRead.on("error", () => undefined);
     expect((await log.kill("SIGTERM")).code).to.equal(0);
-    await client.dispose();
   });
 
   it("every append that succeeds during a shutdown is stored exactly once", async () => {
@@ -131,16 +126,14 @@ describe("stopping the embedded log", () => {
     await Promise.race(appends);
     expect((await log.kill("SIGTERM")).code).to.equal(0);
     const outcomes = await settlePromise;
-    await client.dispose();
 
-    const restartedLog = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
+    const restartedLog = await startSeparateLog({ dir });
     const restartedClient = createClient(restartedLog.port);
     const storedStreams = (await collect(restartedClient.readAll())).map(({ event }) => event?.streamId ?? "");
     expect(new Set(storedStreams).size, "each once").to.equal(storedStreams.length);
     for (const [n, { status }] of outcomes.entries())
       if (status === "fulfilled") expect(storedStreams).to.include(`waiting-${n}`);
     expect(outcomes.filter(({ status }) => status === "fulfilled").length).to.be.greaterThan(0);
-    await restartedClient.dispose();
     await restartedLog.stop();
   });
 });

@@ -7,7 +7,7 @@ import { type GatewayOptions, startGateway } from "../../../deploy/local/gateway
 import type { HttpServer } from "../../../shared/http/listen.ts";
 import { listenOnLoopback } from "../../support/loopback.ts";
 import { sendOneRequest } from "../../support/raw-http.ts";
-import { releaseLater } from "../../support/resources.ts";
+import { autoStop, releaseLater } from "../../support/resources.ts";
 
 /** A request that the service received. */
 interface ReceivedRequest {
@@ -43,7 +43,7 @@ async function startGatewayTo(service: net.Server, options: Partial<GatewayOptio
   const url = `http://${(await listenOnLoopback(service)).host}`;
   const upstreamUrls = { command: url, queryApi: url, audit: url };
   const defaults = { host: "127.0.0.1", port: 0, upstreamUrls, log: () => undefined, drainTimeoutMs: 0 };
-  const gateway = await startGateway({ ...defaults, ...options });
+  const gateway = await autoStop(startGateway({ ...defaults, ...options }));
   return { ...gateway, close: releaseLater(gateway.close) };
 }
 
@@ -75,7 +75,7 @@ describe("gateway", () => {
       audit: `http://${(await startService("audit")).host}`,
     };
     const log = (line: string) => lines.push(line);
-    gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreamUrls, log, drainTimeoutMs: 0 });
+    gateway = await autoStop(startGateway({ host: "127.0.0.1", port: 0, upstreamUrls, log, drainTimeoutMs: 0 }));
     port = Number(new URL(gateway.url).port);
   });
 

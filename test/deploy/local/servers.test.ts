@@ -1,16 +1,21 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import fs from "node:fs";
-import net from "node:net";
+import { createServer } from "node:net";
 import { expect } from "chai";
 import pg from "pg";
-import { type ExternalServers, requireReachable } from "../../../deploy/local/servers/external-servers.ts";
-import { type Servers, startServers } from "../../../deploy/local/servers/servers.ts";
+import {
+  type ExternalServers,
+  requireReachable,
+  type Servers,
+  startServers,
+} from "../../../deploy/local/servers/servers.ts";
 import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
 import { readProcessIdentity } from "../../../deploy/local/setup/processes.mjs";
 import { createProgress } from "../../../deploy/local/setup/progress.ts";
 import { buildNodeCommand, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import { eventually } from "../../support/eventually.ts";
+import { listenOnLoopback } from "../../support/loopback.ts";
 import { getRejection } from "../../support/rejection.ts";
 import { createTestDatabase, makeTestRoot, startTestServers } from "../../support/stack.ts";
 
@@ -151,8 +156,7 @@ describe("startServers", () => {
 
   it("if a port is in use, startServers stops all servers and suggests another port in a one-line error", async () => {
     const ports = await findFreePorts();
-    const portHolder = net.createServer().listen(ports.nats, "127.0.0.1");
-    await once(portHolder, "listening");
+    await listenOnLoopback(createServer(), ports.nats);
     const root = makeTestRoot();
     const progress = createProgress(() => undefined, false);
     const message = (
@@ -160,7 +164,6 @@ describe("startServers", () => {
     ).message;
     expect(message).to.match(new RegExp(`^nats: port ${ports.nats} .*NATS_PORT=\\d+$`));
     expect(fs.existsSync(`${root}/lock`)).to.equal(false);
-    portHolder.close();
   });
 
   it("all servers end if the supervisor gets SIGKILL, and the next start uses the same data", async () => {

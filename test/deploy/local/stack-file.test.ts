@@ -60,15 +60,12 @@ describe("settings that command-line programs take from the running stack", () =
 const services = { projection: "p", command: "c", queryApi: "q", audit: "a", gateway: "g" };
 const stackFile: StackFile = {
   ...stack,
-  startedAt: "",
-  pid: 1,
   urls: {
     ...services,
     ...stack.urls,
     postgres: { projection: urls.DATABASE_URL, command: "c", query: "q", audit: "a" },
   },
   apis: { portal: "p", sandbox: "s", production: "p", audit: "a", operations: "o", reference: "r" },
-  health: services,
   demo: { portalUsers: [PORTAL_USER], applications: [], auditor: { credential: "c" }, operator: { credential: "o" } },
 };
 

@@ -12,7 +12,7 @@ import { partnerApplicationStreams, webhookEndpointPlacesStreams } from "../../.
 import { sandboxStreams } from "../../../shared/domain/events/sandbox.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
-import { createTemporaryDir, LogProcess } from "../../deploy/eventstore/log-process.ts";
+import { LogProcess, makeTemporaryDir } from "../../deploy/eventstore/log-process.ts";
 import { insertAttempts, insertDelivery } from "../../support/deliveries.ts";
 import { eventually } from "../../support/eventually.ts";
 import { startFaultProxy } from "../../support/fault-proxy.ts";
@@ -164,8 +164,7 @@ async function startWithoutServers({ signingKey, url }: TestCommand) {
 
 /** Starts the partner API with its own log, and damages the data of its only partner. */
 async function startWithDamagedData() {
-  const { dir, remove } = await createTemporaryDir();
-  const log = await LogProcess.start(dir);
+  const log = await LogProcess.start(makeTemporaryDir());
   const api = await startPartnerApi({ logUrl: `esdb://127.0.0.1:${log.port}?tls=false` });
   const partner = await createSandboxPartner(api);
   const partnerWithDamagedScopes = await createSandboxPartner(api);
@@ -178,7 +177,6 @@ async function startWithDamagedData() {
     async stop() {
       await api.stop();
       await log.kill();
-      await remove();
     },
   };
 }

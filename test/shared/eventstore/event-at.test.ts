@@ -2,34 +2,28 @@ import { stat } from "node:fs/promises";
 import { Readable } from "node:stream";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
-import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { DifferentLogError, requireCheckpointInLog } from "../../../projection/checkpoints/same-log.ts";
 import { readEventAt } from "../../../shared/eventstore/read-log.ts";
 import { createEvent } from "../../conformance/log-under-test.ts";
-import { createClient, createTemporaryDir } from "../../deploy/eventstore/log-process.ts";
+import { createClient } from "../../deploy/eventstore/log-process.ts";
 import { flipBit, getLogPath } from "../../deploy/eventstore/stored-log.ts";
+import { startSeparateLog } from "../../support/own-log.ts";
 import { getRejection } from "../../support/rejection.ts";
 
 describe("reading the event at a log position", () => {
   it("reading the event at a log position fails if the record is damaged", async () => {
-    const { dir } = await createTemporaryDir();
-    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, printLine: () => undefined });
-    const client = createClient(server.port);
-    try {
-      await client.appendToStream("before", createEvent(1));
-      const offset = (await stat(getLogPath(dir))).size;
-      const damagedEvent = createEvent(2);
-      const { position } = await client.appendToStream("damaged", damagedEvent);
-      await flipBit(getLogPath(dir), offset + 100);
-      const { commit } = position!;
-      expect((await getRejection(readEventAt(client, commit))).message).to.include("checksum");
-      const checkpoint = { position: commit, eventId: damagedEvent.id };
-      const error = await getRejection(requireCheckpointInLog(client, "the relay", checkpoint));
-      expect(error).not.to.be.instanceOf(DifferentLogError);
-    } finally {
-      await client.dispose();
-      await server.stop();
-    }
+    const { dir, port } = await startSeparateLog();
+    const client = createClient(port);
+    await client.appendToStream("before", createEvent(1));
+    const offset = (await stat(getLogPath(dir))).size;
+    const damagedEvent = createEvent(2);
+    const { position } = await client.appendToStream("damaged", damagedEvent);
+    await flipBit(getLogPath(dir), offset + 100);
+    const { commit } = position!;
+    expect((await getRejection(readEventAt(client, commit))).message).to.include("checksum");
+    const checkpoint = { position: commit, eventId: damagedEvent.id };
+    const error = await getRejection(requireCheckpointInLog(client, "the relay", checkpoint));
+    expect(error).not.to.be.instanceOf(DifferentLogError);
   });
 
   const createRefusingClient = (code: number, message = "refused") => {

@@ -7,12 +7,17 @@ import type { BatchAppendReq, BatchAppendResp } from "@eventstore/db-client/gene
 import { status as grpcStatus, type ServerDuplexStream } from "@grpc/grpc-js";
 import type { Message } from "google-protobuf";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
-import { MAX_APPEND_BYTES, MAX_QUEUED_MESSAGES, MAX_UNFINISHED_APPENDS } from "../model/limits.ts";
 import { any, empty, shared, status, streams } from "../model/pb.ts";
 import type { WriteOutcome } from "../store/group-commit.ts";
-import type { WriteResult } from "../store/staged-group.ts";
 import type { Store } from "../store/store.ts";
-import { CallError, createInvalidArgumentError, createUnavailableError, toCallError } from "./errors.ts";
+import {
+  CallError,
+  createInvalidArgumentError,
+  createUnavailableError,
+  MAX_APPEND_BYTES,
+  toCallError,
+} from "./errors.ts";
+import { MAX_QUEUED_MESSAGES } from "./flow-controlled-writer.ts";
 import {
   AppendEventList,
   parseExpectedState,
@@ -20,6 +25,12 @@ import {
   parseUuid,
   parseWritableStreamName,
 } from "./request-parts.ts";
+
+/**
+ * Maximum number of unfinished appends of one BatchAppend call. An append is unfinished until its last part arrives. If
+ * a call exceeds the limit, it fails.
+ */
+const MAX_UNFINISHED_APPENDS = 64;
 
 type BatchAppendCall = ServerDuplexStream<BatchAppendReq, BatchAppendResp>;
 
@@ -114,24 +125,13 @@ export class BatchAppendSession {
       const writeOutcome = await this.#store.submit(request, storedBytes, deadline);
       // During a shutdown, an append gets no response. The whole call ends with an error.
       if (writeOutcome.outcome === "closing") return;
-      this.#send(this.#createResponse(context, writeOutcome));
+      this.#send(createOutcomeResponse(context, writeOutcome));
     } catch {
       // The disk failed. The server logs the cause once for all queued appends.
       this.#endWithError(createUnavailableError("The log cannot write to its disk."));
     } finally {
       this.#pendingWrites -= 1;
       this.#endIfComplete();
-    }
-  }
-
-  #createResponse(context: AppendContext, writeOutcome: WriteOutcome): BatchAppendResp {
-    switch (writeOutcome.outcome) {
-      case "written":
-      case "wrong-revision":
-      case "deleted":
-        return createResultResponse(context, writeOutcome);
-      default:
-        return createTimeoutResponse(context);
     }
   }
 
@@ -166,27 +166,23 @@ interface AppendContext {
   readonly expectedRevision: number;
 }
 
-function createResultResponse(context: AppendContext, writeResult: WriteResult): BatchAppendResp {
-  switch (writeResult.outcome) {
+function createOutcomeResponse(context: AppendContext, writeOutcome: WriteOutcome): BatchAppendResp {
+  switch (writeOutcome.outcome) {
     case "written":
-      return createSuccessResponse(context, writeResult.revision, writeResult.position);
+      return createSuccessResponse(context, writeOutcome.revision, writeOutcome.position);
     case "wrong-revision": {
-      const details = encodeWrongVersion(context.expectedRevision, writeResult.currentRevision);
+      const details = encodeWrongVersion(context.expectedRevision, writeOutcome.currentRevision);
       return createErrorResponse(context, grpcStatus.ALREADY_EXISTS, "WrongExpectedVersion", details);
     }
     case "deleted": {
       const details = new shared.StreamDeleted().setStreamIdentifier(context.streamIdentifier);
       return createErrorResponse(context, grpcStatus.NOT_FOUND, "StreamDeleted", details);
     }
+    default:
+      // The client can retry the append: its deadline passed, or the queue or the disk is full. After a different error,
+      // the client would close its connection.
+      return createErrorResponse(context, grpcStatus.DEADLINE_EXCEEDED, "Timeout", new shared.Timeout());
   }
-}
-
-/**
- * Creates the response to an append that the client can retry: its deadline passed, or the queue or the disk is full.
- * If the response contained a different error, the client would close its connection.
- */
-function createTimeoutResponse(context: AppendContext): BatchAppendResp {
-  return createErrorResponse(context, grpcStatus.DEADLINE_EXCEEDED, "Timeout", new shared.Timeout());
 }
 
 function createRefusalResponse(context: AppendContext, error: CallError): BatchAppendResp {

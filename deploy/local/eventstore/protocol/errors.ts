@@ -1,8 +1,13 @@
 /** Errors in the form that EventStoreDB's clients expect: a gRPC status, a message and trailers. */
 import { Metadata, status } from "@grpc/grpc-js";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
-import { MAX_APPEND_BYTES } from "../model/limits.ts";
 import { LogDamagedError } from "../model/log-errors.ts";
+
+/**
+ * Maximum size of an append in bytes. As in EventStoreDB, the size of an event is its data, its metadata and twice the
+ * length of its type. Larger appends are refused.
+ */
+export const MAX_APPEND_BYTES = 1024 * 1024;
 
 /** Error that ends a call. gRPC sends its code, details and metadata to the client. */
 export class CallError extends Error {

@@ -6,7 +6,12 @@
  */
 import type { ReadReq } from "@eventstore/db-client/generated/streams_pb.js";
 import type { ServerWritableStream } from "@grpc/grpc-js";
-import { MAX_QUEUED_BYTES, MAX_QUEUED_MESSAGES } from "../model/limits.ts";
+
+/** Maximum number of messages that gRPC queues for a slow client. At the limit, the read waits for the client. */
+export const MAX_QUEUED_MESSAGES = 512;
+
+/** Maximum size of the messages that gRPC queues for a slow client. At the limit, the read waits for the client. */
+const MAX_QUEUED_BYTES = 4 * 1024 * 1024;
 
 export type ReadCall = ServerWritableStream<ReadReq, Uint8Array>;
 

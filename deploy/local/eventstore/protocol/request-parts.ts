@@ -1,14 +1,25 @@
 import type { StreamIdentifier, UUID } from "@eventstore/db-client/generated/shared_pb.js";
 import type { AppendReq, BatchAppendReq } from "@eventstore/db-client/generated/streams_pb.js";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
-import {
-  MAX_APPEND_BYTES,
-  MAX_APPEND_STORED_BYTES,
-  MAX_EVENT_TYPE_BYTES,
-  MAX_STREAM_NAME_BYTES,
-} from "../model/limits.ts";
 import { getMaxRecordBytes, type ProposedEvent } from "../model/record.ts";
-import { createAppendTooLargeError, createInvalidArgumentError, createMissingPropertyError } from "./errors.ts";
+import {
+  createAppendTooLargeError,
+  createInvalidArgumentError,
+  createMissingPropertyError,
+  MAX_APPEND_BYTES,
+} from "./errors.ts";
+
+/**
+ * Maximum size of an append on disk in bytes, including each event's stream name and id. Larger appends are refused.
+ * About 50,000 empty events reach this limit.
+ */
+const MAX_APPEND_STORED_BYTES = 32 * 1024 * 1024;
+
+/** In UTF-8. Longer names are refused as invalid arguments. */
+const MAX_STREAM_NAME_BYTES = 4096;
+
+/** In UTF-8. Longer types are refused as invalid arguments. */
+const MAX_EVENT_TYPE_BYTES = 4096;
 
 const UUID_PATTERN = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const utf8Decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

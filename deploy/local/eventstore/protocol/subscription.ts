@@ -32,7 +32,7 @@ export async function subscribe(context: ReadContext): Promise<void> {
   const stopListening = store.onCommit(() => writer.wake());
   try {
     writer.send(encodeConfirmation(randomUUID()));
-    if (stream === undefined) await new AllStreamsSubscription(context).run();
+    if (stream === undefined) await followLog(context);
     else await followStream(context, stream);
   } finally {
     stopListening();
@@ -82,68 +82,47 @@ async function sendTombstone(context: ReadContext, stream: string, fromPosition:
   }
 }
 
-class AllStreamsSubscription {
-  readonly #context: ReadContext;
-  #lastPosition: number;
-  #eventsSinceCheckpoint = 0;
-  #lastCheckpoint: number;
-  #isLive = false;
-
-  constructor(context: ReadContext) {
-    this.#context = context;
-    this.#lastPosition = resolveStart(context.request.start, 0, context.store.lastPosition);
-    this.#lastCheckpoint = this.#lastPosition;
-  }
-
-  async run(): Promise<void> {
-    while (!this.#context.writer.isClosed) {
-      const recentEvents = this.#context.store.recentEvents.findAfter(this.#lastPosition);
-      if (recentEvents === undefined) await this.#catchUp();
-      else if (recentEvents.length > 0) await this.#sendEvents(recentEvents);
-      else await this.#waitForEvents();
-    }
-  }
-
-  async #catchUp(): Promise<void> {
-    this.#isLive = false;
-    const range = { fromPosition: this.#lastPosition, isInclusive: false, isBackwards: false };
-    for await (const page of readAllEvents(this.#context.store.log, range)) {
-      await this.#sendEvents(page);
-      if (this.#context.writer.isClosed) return;
-    }
-  }
-
-  async #sendEvents(events: readonly LogEvent[]): Promise<void> {
-    const { filter } = this.#context.request;
+async function followLog(context: ReadContext): Promise<void> {
+  const { store, writer, request } = context;
+  const { filter } = request;
+  let lastPosition = resolveStart(request.start, 0, store.lastPosition);
+  let lastCheckpoint = lastPosition;
+  let eventsSinceCheckpoint = 0;
+  let isLive = false;
+  const sendCheckpoint = async () => {
+    eventsSinceCheckpoint = 0;
+    lastCheckpoint = lastPosition;
+    if (writer.send(encodeCheckpoint(lastPosition))) await writer.waitForDrain();
+  };
+  const sendEvents = async (events: readonly LogEvent[]) => {
     for (const event of events) {
-      this.#lastPosition = event.position;
+      lastPosition = event.position;
       const isMatch = filter === undefined || filter.matches(event.record);
-      if (isMatch && sendEvent(this.#context, event)) await this.#context.writer.waitForDrain();
-      this.#eventsSinceCheckpoint += 1;
-      if (filter === undefined || this.#eventsSinceCheckpoint < filter.checkpointInterval) continue;
-      await this.#sendCheckpoint();
-      if (this.#context.writer.isClosed) return;
+      if (isMatch && sendEvent(context, event)) await writer.waitForDrain();
+      eventsSinceCheckpoint += 1;
+      if (filter === undefined || eventsSinceCheckpoint < filter.checkpointInterval) continue;
+      await sendCheckpoint();
+      if (writer.isClosed) return;
     }
-  }
-
-  /**
-   * Waits for new events at the end of the log. If the subscription was not live yet, first sends the signal that it
-   * has caught up.
-   */
-  async #waitForEvents(): Promise<void> {
-    if (!this.#isLive) {
-      // The client can resume from this checkpoint even if the filter matched no event.
-      if (this.#context.request.filter !== undefined && this.#lastCheckpoint !== this.#lastPosition)
-        await this.#sendCheckpoint();
-      this.#context.writer.send(encodeCaughtUp());
-      this.#isLive = true;
+  };
+  while (!writer.isClosed) {
+    const recentEvents = store.recentEvents.findAfter(lastPosition);
+    if (recentEvents === undefined) {
+      isLive = false;
+      const range = { fromPosition: lastPosition, isInclusive: false, isBackwards: false };
+      for await (const page of readAllEvents(store.log, range)) {
+        await sendEvents(page);
+        if (writer.isClosed) return;
+      }
+    } else if (recentEvents.length > 0) await sendEvents(recentEvents);
+    else {
+      if (!isLive) {
+        // The client can resume from this checkpoint even if the filter matched no event.
+        if (filter !== undefined && lastCheckpoint !== lastPosition) await sendCheckpoint();
+        writer.send(encodeCaughtUp());
+        isLive = true;
+      }
+      await writer.waitUntil(() => store.lastPosition > lastPosition);
     }
-    await this.#context.writer.waitUntil(() => this.#context.store.lastPosition > this.#lastPosition);
-  }
-
-  async #sendCheckpoint(): Promise<void> {
-    this.#eventsSinceCheckpoint = 0;
-    this.#lastCheckpoint = this.#lastPosition;
-    if (this.#context.writer.send(encodeCheckpoint(this.#lastPosition))) await this.#context.writer.waitForDrain();
   }
 }

@@ -10,14 +10,13 @@ import { existsSync } from "node:fs";
 import { mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { tryLock } from "../../setup/processes.mjs";
-import type { LogOptions } from "../model/limits.ts";
 import { LogDamagedError, LogStartError } from "../model/log-errors.ts";
 import { ACKNOWLEDGED_FILE, AcknowledgedEndFile, encodeEnd, isSameLogEnd } from "./acknowledged-end.ts";
 import { createFile, LogFile, syncDirectory } from "./log-file.ts";
 import { computeChecksumSeed, EMPTY_CHAIN, encodeLogHeader, LOG_HEADER_BYTES } from "./log-format.ts";
 import type { CommittedLog } from "./log-reader.ts";
 import { LogScan } from "./log-scan.ts";
-import { LogWriter } from "./log-writer.ts";
+import { type LogOptions, LogWriter } from "./log-writer.ts";
 
 const LOG_FILE = "log";
 

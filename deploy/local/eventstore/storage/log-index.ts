@@ -1,9 +1,9 @@
 /**
  * In-memory index of the log: the location of each event, and the events of each stream.
  *
- * An entry takes 28 bytes. It points to the previous event of the same stream, and to an older event of that stream (a
- * skew-binary jump pointer). So finding a revision takes O(log n) steps and needs no list per stream. Readers compare
- * each record with its index entry.
+ * An entry takes 24 bytes. It points to the previous event of the same stream, so no list per stream is needed. Finding
+ * a revision takes one step for each later event, because the product keeps its streams short. Readers compare each
+ * record with its index entry.
  */
 import { NO_STREAM } from "../model/append-rules.ts";
 import { decodeProposedEvent, readStreamName } from "../model/record.ts";
@@ -17,7 +17,6 @@ export class LogIndex {
   readonly #offsets = new NumberColumn(Float64Array);
   readonly #revisions = new NumberColumn(Uint32Array);
   readonly #previousOrdinals = new NumberColumn(Uint32Array);
-  readonly #jumps = new NumberColumn(Uint32Array);
   #endOffset = 0;
   readonly streams = new StreamTable();
 
@@ -54,7 +53,6 @@ export class LogIndex {
     this.#offsets.push(offset);
     this.#revisions.push(revision ?? TOMBSTONE_MARK);
     this.#previousOrdinals.push(newestOrdinal ?? ordinal);
-    this.#jumps.push(newestOrdinal === undefined ? ordinal : this.#computeJump(newestOrdinal));
     if (revision === undefined) this.streams.applyEffect(stream, { isTombstoned: true });
     else this.streams.setNewestOrdinal(stream, ordinal);
     return undefined;
@@ -95,39 +93,28 @@ export class LogIndex {
     return findFirstIndex(this.eventCount, (ordinal) => this.#positions.at(ordinal) >= position);
   }
 
-  /** Undefined if the stream has no such revision. */
-  findOrdinal(stream: string, revision: number): number | undefined {
-    const newestOrdinal = this.streams.findNewestOrdinal(stream);
-    if (newestOrdinal === undefined || revision < 0 || revision > this.#revisions.at(newestOrdinal)) return undefined;
-    let ordinal = newestOrdinal;
-    while (this.#revisions.at(ordinal) > revision) {
-      const jump = this.#jumps.at(ordinal);
-      ordinal = this.#revisions.at(jump) < revision ? this.#previousOrdinals.at(ordinal) : jump;
-    }
+  /** @throws {RangeError} if the stream has no such revision */
+  findPosition(stream: string, revision: number): number {
+    return this.#positions.at(this.#findOrdinal(stream, revision));
+  }
+
+  #findOrdinal(stream: string, revision: number): number {
+    let ordinal = this.streams.findNewestOrdinal(stream);
+    if (ordinal === undefined || revision < 0 || revision > this.#revisions.at(ordinal))
+      throw new RangeError(`The index does not contain revision ${revision} of the stream.`);
+    while (this.#revisions.at(ordinal) > revision) ordinal = this.#previousOrdinals.at(ordinal);
     return ordinal;
   }
 
   /** Returns the ordinals of all revisions from `first` to `last` in order. Both revisions must exist. */
   findOrdinals(stream: string, firstRevision: number, lastRevision: number): number[] {
     const ordinals = new Array<number>(lastRevision - firstRevision + 1);
-    let ordinal = this.findOrdinal(stream, lastRevision);
-    if (ordinal === undefined)
-      throw new RangeError(`The index does not contain revision ${lastRevision} of the stream.`);
+    let ordinal = this.#findOrdinal(stream, lastRevision);
     for (let index = ordinals.length - 1; index >= 0; index -= 1) {
       ordinals[index] = ordinal;
       ordinal = this.#previousOrdinals.at(ordinal);
     }
     return ordinals;
-  }
-
-  /** Computes the jump pointer for the next event of a stream, given the ordinal of the stream's newest event. */
-  #computeJump(newestOrdinal: number): number {
-    const jump = this.#jumps.at(newestOrdinal);
-    const furtherJump = this.#jumps.at(jump);
-    const middleRevision = this.#revisions.at(jump);
-    const hasSameLength =
-      this.#revisions.at(newestOrdinal) - middleRevision === middleRevision - this.#revisions.at(furtherJump);
-    return hasSameLength ? furtherJump : newestOrdinal;
   }
 }
 

@@ -1,10 +1,21 @@
 /** Reads events in pages of limited size, and verifies each event against the index. */
-import { MAX_DISK_READS_PER_PAGE, MAX_PAGE_BYTES, MAX_PAGE_EVENTS, MAX_READ_GAP_BYTES } from "../model/limits.ts";
 import { createDamageError } from "../model/log-errors.ts";
 import { type LogEvent, readStreamName } from "../model/record.ts";
 import type { LogFile } from "./log-file.ts";
 import { decodeStoredRecord } from "./log-format.ts";
 import type { LogIndex } from "./log-index.ts";
+
+/** Maximum number of events on one page. A read loads one page at a time from disk. */
+const MAX_PAGE_EVENTS = 1024;
+
+/** An event that exceeds the limit gets its own page. */
+const MAX_PAGE_BYTES = 1024 * 1024;
+
+/** Maximum number of disk reads for one page of a stream. If a page needs more disk reads, it is split. */
+const MAX_DISK_READS_PER_PAGE = 64;
+
+/** Two events of a stream share a disk read if the gap between them does not exceed this number of bytes. */
+const MAX_READ_GAP_BYTES = 64 * 1024;
 
 export interface CommittedLog {
   readonly index: LogIndex;
@@ -59,11 +70,11 @@ export async function* readStreamEvents(
   toRevision: number,
 ): AsyncGenerator<LogEvent[]> {
   const isBackwards = fromRevision > toRevision;
-  const count = Math.abs(toRevision - fromRevision) + 1;
-  for (let finishedCount = 0; finishedCount < count; finishedCount += MAX_PAGE_EVENTS) {
-    const pageSize = Math.min(MAX_PAGE_EVENTS, count - finishedCount);
-    const firstRevision = isBackwards ? fromRevision - finishedCount - pageSize + 1 : fromRevision + finishedCount;
-    const pages = planPages(log.index, log.index.findOrdinals(stream, firstRevision, firstRevision + pageSize - 1));
+  const [firstRevision, lastRevision] = isBackwards ? [toRevision, fromRevision] : [fromRevision, toRevision];
+  const ordinals = log.index.findOrdinals(stream, firstRevision, lastRevision);
+  for (let count = 0; count < ordinals.length; count += MAX_PAGE_EVENTS) {
+    const start = isBackwards ? ordinals.length - count - MAX_PAGE_EVENTS : count;
+    const pages = planPages(log.index, ordinals.slice(Math.max(start, 0), start + MAX_PAGE_EVENTS));
     if (isBackwards) pages.reverse();
     for (const diskReads of pages) {
       const events = (await Promise.all(diskReads.map((read) => performRead(log, read, stream)))).flat();

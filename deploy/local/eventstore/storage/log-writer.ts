@@ -1,4 +1,3 @@
-import type { LogOptions } from "../model/limits.ts";
 import { DiskFullError } from "../model/log-errors.ts";
 import type { AcknowledgedEndFile, LogEnd } from "./acknowledged-end.ts";
 import type { LogFile } from "./log-file.ts";
@@ -9,6 +8,14 @@ import {
   FRAME_HEADER_BYTES,
   type StoredRecord,
 } from "./log-format.ts";
+
+/** Settings of a log that tests and benchmarks change. */
+export interface LogOptions {
+  /** If true, each append is flushed to disk before it is acknowledged. Only tests and benchmarks disable this. */
+  readonly shouldSync: boolean;
+  /** Prints a line for the operator. A line may contain internal error details that clients do not see. */
+  readonly printLine: (line: string) => void;
+}
 
 export class LogWriter {
   readonly #file: LogFile;

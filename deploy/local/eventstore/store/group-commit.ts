@@ -2,8 +2,22 @@
  * Collects waiting writes into groups and commits one group at a time. So one fsync commits all writes that arrived
  * during the previous fsync.
  */
-import { MAX_GROUP_BYTES, MAX_GROUP_WRITES, MAX_PENDING_BYTES, MAX_PENDING_WRITES } from "../model/limits.ts";
 import type { WriteRequest, WriteResult } from "./staged-group.ts";
+
+/** Further appends fail with a timeout error. */
+export const MAX_PENDING_WRITES = 8192;
+
+/** Limits all appends that wait for the disk. Further appends fail with a timeout error. */
+export const MAX_PENDING_BYTES = 64 * 1024 * 1024;
+
+/** Limits the appends in one frame. Further appends wait for the next frame. */
+export const MAX_GROUP_WRITES = 1024;
+
+/**
+ * Size of the appends in bytes at which a frame is full. The last append may take the frame over this size. Further
+ * appends wait for the next frame.
+ */
+const MAX_GROUP_BYTES = 4 * 1024 * 1024;
 
 export type WriteRefusal =
   /** The deadline passed before the write started. */

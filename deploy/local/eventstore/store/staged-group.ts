@@ -12,6 +12,7 @@ import {
   type StreamState,
 } from "../model/stream-metadata.ts";
 import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/log-format.ts";
+import type { LogIndex } from "../storage/log-index.ts";
 
 export interface WriteRequest {
   readonly kind: "append" | "soft-delete" | "tombstone";
@@ -35,17 +36,13 @@ export interface StreamRevision {
   readonly revision: number;
 }
 
-/** Lookups in the committed log that are needed to accept or refuse the writes of a group. */
-export interface CommittedState {
-  readonly eventCount: number;
-  readonly lastPosition: number;
-  getStreamState(stream: string): StreamState;
-  findPosition(stream: string, revision: number): number | undefined;
-  findEventId(stream: string, revision: number): string | undefined;
-  /** Returns the newest metadata of a soft-deleted stream. */
-  findMetadata(stream: string): Uint8Array | undefined;
-  /** Undefined if the id is not among the recently written events. */
-  findRecentEvent(id: string): StreamRevision | undefined;
+/** Data of earlier events that the writes of a group need. */
+export interface StoredHistory {
+  /** Ids of events, by {@link formatEventKey}. */
+  readonly eventIds: Map<string, string>;
+  /** Newest metadata, by soft-deleted stream. */
+  readonly metadata: Map<string, Uint8Array>;
+  readonly recentEvents: { get(id: string): StreamRevision | undefined };
 }
 
 const NO_BYTES = new Uint8Array(0);
@@ -58,8 +55,8 @@ interface StagedEvent {
 }
 
 /**
- * A group of writes that is not on disk yet. The group accepts or refuses each write, based on the committed state and
- * the group's earlier writes, and collects the records to store. If the group cannot be stored, it is discarded. So the
+ * A group of writes that is not on disk yet. The group accepts or refuses each write, based on the committed log and the
+ * group's earlier writes, and collects the records to store. If the group cannot be stored, it is discarded. So the
  * state in memory is never ahead of the disk.
  */
 export class StagedGroup {
@@ -68,15 +65,17 @@ export class StagedGroup {
   readonly records: StoredRecord[] = [];
   readonly #stagedEvents = new Map<string, StagedEvent>();
   readonly #metadata = new Map<string, Uint8Array>();
-  readonly #committedState: CommittedState;
+  readonly #index: LogIndex;
+  readonly #history: StoredHistory;
   readonly #createdAt: number;
   #position: number;
 
   /** @param createdAt milliseconds since 1970 */
-  constructor(committedState: CommittedState, createdAt: number) {
-    this.#committedState = committedState;
+  constructor(index: LogIndex, history: StoredHistory, createdAt: number) {
+    this.#index = index;
+    this.#history = history;
     this.#createdAt = createdAt;
-    this.#position = committedState.lastPosition;
+    this.#position = index.lastPosition;
   }
 
   /** Stages the records only of an accepted write. */
@@ -176,7 +175,7 @@ export class StagedGroup {
       position: this.#position,
       createdAt: this.#createdAt,
     });
-    const ordinal = this.#committedState.eventCount + this.records.length;
+    const ordinal = this.#index.eventCount + this.records.length;
     this.records.push({ ordinal, position: this.#position, revision, body });
   }
 
@@ -184,8 +183,7 @@ export class StagedGroup {
     const isVisible = !state.isSoftDeleted && revision >= getFirstReadableRevision(stream, state);
     if (!isVisible) return { outcome: "written", revision, position: undefined };
     const stagedEvent = this.#stagedEvents.get(formatEventKey(stream, revision));
-    const position = stagedEvent?.position ?? this.#committedState.findPosition(stream, revision);
-    if (position === undefined) throw new Error(`The index does not contain revision ${revision} of the stream.`);
+    const position = stagedEvent?.position ?? this.#index.findPosition(stream, revision);
     return { outcome: "written", revision, position };
   }
 
@@ -197,18 +195,18 @@ export class StagedGroup {
       },
       findEventId: (revision) =>
         this.#stagedEvents.get(formatEventKey(stream, revision))?.id ??
-        this.#committedState.findEventId(stream, revision),
+        this.#history.eventIds.get(formatEventKey(stream, revision)),
       hasMetadata: () => this.#hasMetadata(stream),
     };
   }
 
   /** Finds the first event with the id. EventStoreDB ignores later ones, too. */
   #findEvent(id: string): StreamRevision | undefined {
-    return this.#committedState.findRecentEvent(id) ?? this.revisionsById.get(id);
+    return this.#history.recentEvents.get(id) ?? this.revisionsById.get(id);
   }
 
   #getState(stream: string): StreamState {
-    return this.#states.get(stream) ?? this.#committedState.getStreamState(stream);
+    return this.#states.get(stream) ?? this.#index.getStreamState(stream);
   }
 
   #hasMetadata(stream: string): boolean {
@@ -216,7 +214,7 @@ export class StagedGroup {
   }
 
   #findMetadata(stream: string): Uint8Array | undefined {
-    return this.#metadata.get(stream) ?? this.#committedState.findMetadata(stream);
+    return this.#metadata.get(stream) ?? this.#history.metadata.get(stream);
   }
 }
 

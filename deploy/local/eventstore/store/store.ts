@@ -1,25 +1,31 @@
 import { LRUCache } from "lru-cache";
-import {
-  DEFAULT_LOG_OPTIONS,
-  type LogOptions,
-  MAX_CACHED_IDS,
-  MAX_RECENT_BYTES,
-  MAX_RECENT_EVENTS,
-} from "../model/limits.ts";
 import { DiskFullError, LogDamagedError } from "../model/log-errors.ts";
 import { decodeProposedEvent, type LogEvent } from "../model/record.ts";
 import { getMetadataStream, getOriginalStream, type StreamState } from "../model/stream-metadata.ts";
 import { type OpenLog, openLogDirectory } from "../storage/log-directory.ts";
 import { findFirstIndex, indexRecord } from "../storage/log-index.ts";
 import { type CommittedLog, readStreamEvents } from "../storage/log-reader.ts";
+import type { LogOptions } from "../storage/log-writer.ts";
 import { GroupCommit, type WriteOutcome, type WriteRefusal } from "./group-commit.ts";
 import {
-  type CommittedState,
   formatEventKey,
   StagedGroup,
+  type StoredHistory,
   type StreamRevision,
   type WriteRequest,
 } from "./staged-group.ts";
+
+/**
+ * Maximum number of event ids kept to recognise retries of appends without an exact revision. The oldest ids are
+ * dropped.
+ */
+const MAX_CACHED_IDS = 100_000;
+
+/** Maximum number of new events kept in memory for live subscriptions. The oldest events are dropped. */
+export const MAX_RECENT_EVENTS = 4096;
+
+/** Maximum size of the new events kept in memory for live subscriptions. The oldest events are dropped. */
+export const MAX_RECENT_BYTES = 8 * 1024 * 1024;
 
 /**
  * The log on disk: ordered writes with group commit, and reads by stream and by position.
@@ -32,12 +38,6 @@ import {
 export interface StoreOptions extends Partial<LogOptions> {
   /** A missing directory is created. */
   readonly dir: string;
-}
-
-interface StoredHistory {
-  readonly eventIds: Map<string, string>;
-  /** Newest metadata, by soft-deleted stream. */
-  readonly metadata: Map<string, Uint8Array>;
 }
 
 export class Store {
@@ -64,7 +64,7 @@ export class Store {
    * @throws LogDamagedError if acknowledged data is missing or changed
    */
   static async open({ dir, ...givenOptions }: StoreOptions): Promise<Store> {
-    const options = { ...DEFAULT_LOG_OPTIONS, ...givenOptions };
+    const options = { shouldSync: true, printLine: () => undefined, ...givenOptions };
     return new Store(await openLogDirectory(dir, options), options);
   }
 
@@ -112,7 +112,7 @@ export class Store {
 
   async #commitGroup(writes: readonly WriteRequest[]): Promise<WriteOutcome[]> {
     const history = await this.#readHistory(writes);
-    const group = new StagedGroup(this.#createCommittedState(history), Date.now());
+    const group = new StagedGroup(this.log.index, history, Date.now());
     const outcomes = writes.map((write) => group.stage(write));
     if (group.records.length === 0) return outcomes;
     const refusal = await this.#writeGroup(group);
@@ -120,7 +120,7 @@ export class Store {
   }
 
   async #readHistory(writes: readonly WriteRequest[]): Promise<StoredHistory> {
-    const history: StoredHistory = { eventIds: new Map(), metadata: new Map() };
+    const history: StoredHistory = { eventIds: new Map(), metadata: new Map(), recentEvents: this.#recentIds };
     const appends = writes.filter(({ kind }) => kind === "append");
     await Promise.all(
       appends.map(async (append) => {
@@ -186,22 +186,6 @@ export class Store {
     for (const [id, revision] of group.revisionsById) this.#recentIds.set(id, revision);
     this.recentEvents.push(group.records.map(({ position, body }) => ({ position, record: body })));
     for (const listener of this.#listeners) listener();
-  }
-
-  #createCommittedState({ eventIds, metadata }: StoredHistory): CommittedState {
-    const { index } = this.log;
-    return {
-      eventCount: index.eventCount,
-      lastPosition: index.lastPosition,
-      getStreamState: (stream) => index.getStreamState(stream),
-      findPosition: (stream, revision) => {
-        const ordinal = index.findOrdinal(stream, revision);
-        return ordinal === undefined ? undefined : index.getPosition(ordinal);
-      },
-      findEventId: (stream, revision) => eventIds.get(formatEventKey(stream, revision)),
-      findMetadata: (stream) => metadata.get(stream),
-      findRecentEvent: (id) => this.#recentIds.get(id),
-    };
   }
 }
 

@@ -1,17 +1,17 @@
 import { execFile, spawnSync } from "node:child_process";
 import fs from "node:fs";
 import http from "node:http";
-import type { AddressInfo } from "node:net";
 import { promisify } from "node:util";
 import { expect } from "chai";
+import { listenOnLoopback } from "../../../support/loopback.ts";
 import { createClinic } from "../../../support/partner.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 import { startTreeWorld } from "./tree-world.ts";
 
 const run = promisify(execFile);
 
-/** Starts a time-stamp server on loopback, which creates time stamps with `openssl ts` in a folder. */
-async function startTimeStampServer(folder: string): Promise<http.Server> {
+/** Starts a time-stamp server, which creates time stamps with `openssl ts` in a folder. @returns host and port */
+async function startTimeStampServer(folder: string): Promise<string> {
   const settings = {
     ...{ serial: "serial", signer_cert: "time-stamp-ca.pem", certs: "time-stamp-ca.pem", signer_key: "key.pem" },
     ...{ signer_digest: "sha256", default_policy: "1.2.3.4.1", digests: "sha256", ess_cert_id_alg: "sha256" },
@@ -31,8 +31,7 @@ async function startTimeStampServer(folder: string): Promise<http.Server> {
     response.setHeader("Content-Type", "application/timestamp-reply");
     response.end(fs.readFileSync(`${folder}/reply.tsr`));
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return server;
+  return (await listenOnLoopback(server)).host;
 }
 
 describe("time stamps of tree heads", () => {
@@ -44,20 +43,18 @@ describe("time stamps of tree heads", () => {
     const folder = makeTestRoot();
     fs.mkdirSync(`${folder}/.local`);
     const headFile = `${folder}/.local/head.json`;
-    const server = await startTimeStampServer(folder);
+    const host = await startTimeStampServer(folder);
     const world = await startTreeWorld();
     try {
       await createClinic(world.log);
       expect((await world.run(["tree-head", "--out", headFile])).code).to.equal(0);
-      const { port } = server.address() as AddressInfo;
-      const env = { ...process.env, TIME_STAMP_URL: `http://127.0.0.1:${port}/` };
+      const env = { ...process.env, TIME_STAMP_URL: `http://${host}/` };
       await run("bash", ["-euc", commands], { cwd: folder, env });
       fs.appendFileSync(headFile, " ");
       const verify = commands.trim().split("\n").at(-1)!;
       expect(spawnSync("bash", ["-c", verify], { cwd: folder }).status).to.equal(1);
     } finally {
       await world.stop();
-      server.close();
     }
   });
 });

@@ -1,11 +1,8 @@
-import path from "node:path";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type { StreamsClient } from "@eventstore/db-client/generated/streams_grpc_pb.js";
-import { startLogServer } from "../../../../deploy/local/eventstore/server.ts";
-import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createRawClient, createReadOptions, sendRead } from "../../../deploy/eventstore/raw-client.ts";
-import { releaseLater } from "../../../support/resources.ts";
-import { makeTestRoot } from "../../../support/stack.ts";
+import { connectToLog } from "../../../support/connections.ts";
+import { startSeparateLog } from "../../../support/own-log.ts";
 import { type CliResult, runClinic } from "../terminal.ts";
 
 /** An event of a log as text. Data and metadata are in hexadecimal digits. */
@@ -44,25 +41,12 @@ export interface TestLog {
   url: string;
   client: EventStoreDBClient;
   listEvents(): Promise<ListedEvent[]>;
-  stop(): Promise<void>;
 }
 
 export async function startTestLog(): Promise<TestLog> {
-  const dir = path.join(makeTestRoot(), "log");
-  const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, shouldSync: false });
-  const url = `esdb://127.0.0.1:${server.port}?tls=false`;
-  const client = connectEventStore(url, "test");
-  const rawClient = createRawClient(server.port);
-  return {
-    url,
-    client,
-    listEvents: () => listEvents(rawClient),
-    stop: releaseLater(async () => {
-      rawClient.close();
-      await client.dispose();
-      await server.stop();
-    }),
-  };
+  const { eventstoreUrl: url, port } = await startSeparateLog();
+  const rawClient = createRawClient(port);
+  return { url, client: connectToLog(url), listEvents: () => listEvents(rawClient) };
 }
 
 /** Runs `log copy` in this process. */

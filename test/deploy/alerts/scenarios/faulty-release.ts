@@ -1,7 +1,7 @@
 /** A release with a fault in its projectors. */
 import { randomUUID } from "node:crypto";
 import { registerCustomer } from "../../../../command/operations/customer-operations.ts";
-import { createServiceComponent } from "../../../../deploy/local/stack/services.ts";
+import { createServiceComponent } from "../../../../deploy/local/stack/stack.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../../support/eventually.ts";

@@ -57,7 +57,7 @@ export interface Waits {
 }
 
 /** Reads what happened after a position: the position of the read models, and the last event of each owner. */
-export type ReadNewEvents = (position: bigint) => Promise<NewEvents>;
+type ReadNewEvents = (position: bigint) => Promise<NewEvents>;
 
 export interface NewEvents {
   position: string;

@@ -38,7 +38,7 @@ export interface LogPosition {
 }
 
 /** An event in a stream of the catalog that this release cannot decode, for example of an unknown type. */
-export interface UnreadableItem extends LogPosition {
+interface UnreadableItem extends LogPosition {
   kind: "unreadable";
   id: string;
   reason: string;

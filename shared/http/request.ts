@@ -50,7 +50,7 @@ export function toCallerAddress(text: string): string {
 }
 
 /** Maximum number of parameters in a query. No operation has half as many parameters. */
-export const MAX_QUERY_MEMBERS = 100;
+const MAX_QUERY_MEMBERS = 100;
 
 /** Beginning of the paths of the portal API. The contract has no error for an invalid query. */
 const PORTAL_PREFIX = "/api/v1/";

@@ -48,7 +48,7 @@ export const publicAppointment = defineRecord(
   },
   { id: "appointment_id", resources: "('{' || a.partner_json || '}')::json -> 'resources'" },
 );
-export type PartnerAppointment = z.infer<typeof publicAppointment.schema>;
+type PartnerAppointment = z.infer<typeof publicAppointment.schema>;
 
 /**
  * Fields of an appointment in the data of a public event. The row of the event has the ids and `updatedAt`, and partners

@@ -128,7 +128,7 @@ export const animalLinkBody = z.strictObject({
 });
 
 /** Schema of an event about a sandbox that was filled with the fixture. */
-export const sandboxResetBody = z.strictObject({
+const sandboxResetBody = z.strictObject({
   ...feedEnvelope,
   type: z.literal("sandbox.reset"),
   data: z.strictObject({ sandbox: z.strictObject({ generation: z.int().min(1), day: z.iso.date() }) }),

@@ -33,6 +33,12 @@ const windowQuery = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z&limit=100
 /** Reads that do not use the clinic header, and the feed, whose test has an event log. */
 type OtherRead = "getSandboxState" | "listInstallations" | "listEvents";
 
+const RECORDS = [
+  ...(["staff", "colleague", "customer", "animal", "service", "resource", "rule", "hold", "ticket"] as const),
+  ...(["appointment", "assignment", "walkIn", "visit", "endpoint", "delivery", "replay", "link"] as const),
+];
+type ClinicRecords = Record<(typeof RECORDS)[number], string>;
+
 describe("tenant isolation", () => {
   const api = setUpQueryApi();
   let ownClinic: Awaited<ReturnType<typeof createFullClinic>>;
@@ -51,80 +57,41 @@ describe("tenant isolation", () => {
     const ids = await openClinic(api.given);
     const marker = randomUUID().replaceAll("-", "");
     const { clinicId, branchId, userId } = ids;
-    const recordIds = Object.fromEntries(
-      ["staff", "colleague", "customer", "animal", "service", "resource", "rule", "hold", "ticket"]
-        .concat(["appointment", "assignment", "walkIn", "visit", "endpoint", "delivery", "replay", "link"])
-        .map((name) => [name, randomUUID() as string]),
-    ) as Record<string, string>;
-    const getId = (name: string) => recordIds[name] as string;
+    const records = Object.fromEntries(RECORDS.map((name) => [name, randomUUID()])) as ClinicRecords;
+    const { staff: staffId, customer: customerId, animal: animalId, resource: resourceId } = records;
+    const { appointment: appointmentId, walkIn: walkInId, endpoint: endpointId } = records;
     const application = await registerApplication(api.given);
+    const { applicationId } = application;
+    const email = `${marker}@example.com`;
+    const consent = { customerId, linkId: records.link, covers: "appointments_read" as const, sandboxGeneration: 0 };
     await api.given(
-      staffMemberHired({
-        staffId: getId("staff"),
-        clinicId,
-        userId,
-        fullName: "Deniz",
-        email: `${marker}@example.com`,
-      }),
-      membershipGranted(clinicId, getId("colleague"), { staffId: getId("staff"), branchIds: [branchId] }),
-      customerRegistered(clinicId, getId("customer"), { phone: marker, email: `${marker}@example.com`, city: marker }),
-      animalRegistered(clinicId, getId("customer"), getId("animal"), { microchip: marker, breed: marker }),
-      serviceOffered({ serviceId: getId("service"), clinicId, name: "Check-up", category: marker }),
-      resourceAdded(clinicId, branchId, getId("resource"), { metadata: { mark: marker } }),
-      availabilityRuleSet({ resourceId: getId("resource"), ruleId: getId("rule") }),
-      holdPlaced({ holdId: getId("hold"), clinicId, branchId, resourceId: getId("resource") }),
+      staffMemberHired({ staffId, clinicId, userId, fullName: "Deniz", email }),
+      membershipGranted(clinicId, records.colleague, { staffId, branchIds: [branchId] }),
+      customerRegistered(clinicId, customerId, { phone: marker, email, city: marker }),
+      animalRegistered(clinicId, customerId, animalId, { microchip: marker, breed: marker }),
+      serviceOffered({ serviceId: records.service, clinicId, name: "Check-up", category: marker }),
+      resourceAdded(clinicId, branchId, resourceId, { metadata: { mark: marker } }),
+      availabilityRuleSet({ resourceId, ruleId: records.rule }),
+      holdPlaced({ holdId: records.hold, clinicId, branchId, resourceId }),
       appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", {
-        appointmentId: getId("appointment"),
-        animalId: getId("animal"),
-        customerId: getId("customer"),
-        reason: marker,
-        notes: marker,
+        ...{ appointmentId, animalId, customerId, reason: marker, notes: marker },
       }),
-      resourceAllocated({
-        appointmentId: getId("appointment"),
-        assignmentId: getId("assignment"),
-        resourceId: getId("resource"),
-      }),
-      appointmentRequested(clinicId, branchId, new Date().toISOString(), {
-        appointmentId: getId("walkIn"),
-        animalId: getId("animal"),
-      }),
-      { type: "AppointmentCheckedIn", data: { appointmentId: getId("walkIn") } },
+      resourceAllocated({ appointmentId, assignmentId: records.assignment, resourceId }),
+      appointmentRequested(clinicId, branchId, new Date().toISOString(), { appointmentId: walkInId, animalId }),
+      { type: "AppointmentCheckedIn", data: { appointmentId: walkInId } },
       queueTicketIssued({
-        ticketId: getId("ticket"),
-        clinicId,
-        branchId,
-        appointmentId: getId("appointment"),
-        visitId: getId("visit"),
-        animalId: getId("animal"),
+        ...{ ticketId: records.ticket, clinicId, branchId, appointmentId, visitId: records.visit, animalId },
         notes: marker,
       }),
       installationApproved(application, clinicId),
-      {
-        type: "AnimalLinked",
-        data: {
-          animalId: getId("animal"),
-          clinicId,
-          customerId: getId("customer"),
-          applicationId: application.applicationId,
-          linkId: getId("link"),
-          covers: "appointments_read",
-          sandboxGeneration: 0,
-        },
-      },
-      endpointRegistered(application, clinicId, getId("endpoint")),
-      replayRequested(application, clinicId, getId("endpoint"), getId("replay")),
+      { type: "AnimalLinked", data: { animalId, clinicId, applicationId, ...consent } },
+      endpointRegistered(application, clinicId, endpointId),
+      replayRequested(application, clinicId, endpointId, records.replay),
     );
-    const { applicationId } = application;
-    await insertDelivery(api.database.admin, {
-      deliveryId: getId("delivery"),
-      endpointId: getId("endpoint"),
-      clinicId,
-      branchId,
-      applicationId,
-    });
-    await insertAttempts(api.database.admin, getId("delivery"), 1, marker);
-    return { ...ids, ...recordIds, mark: marker, application };
+    const delivery = { deliveryId: records.delivery, endpointId, clinicId, branchId, applicationId };
+    await insertDelivery(api.database.admin, delivery);
+    await insertAttempts(api.database.admin, records.delivery, 1, marker);
+    return { ...ids, ...records, mark: marker, application };
   }
 
   /** Lists the ids of a clinic's records, and its mark. */
@@ -164,19 +131,16 @@ describe("tenant isolation", () => {
     const pathBuilders: Record<Exclude<PartnerReadId, OtherRead>, (clinic: typeof ownClinic) => string> = {
       getClinicContext: () => "/clinic/context",
       listPartnerAppointments: () => `/appointments?${windowQuery}`,
-      getPartnerAppointment: (clinic) => `/appointments/${getId(clinic, "appointment")}`,
+      getPartnerAppointment: ({ appointment }) => `/appointments/${appointment}`,
       listSlots: () => `/slots?${windowQuery}`,
       listAnimalLinks: () => "/animal-links",
-      getAnimalLink: (clinic) => `/animal-links/${getId(clinic, "link")}`,
+      getAnimalLink: ({ link }) => `/animal-links/${link}`,
       listWebhookEndpoints: () => "/webhook-endpoints",
-      getWebhookEndpoint: (clinic) => `/webhook-endpoints/${getId(clinic, "endpoint")}`,
-      listWebhookDeliveries: (clinic) => `/webhook-endpoints/${getId(clinic, "endpoint")}/deliveries`,
-      getWebhookDelivery: (clinic) =>
-        `/webhook-endpoints/${getId(clinic, "endpoint")}/deliveries/${getId(clinic, "delivery")}`,
-      getWebhookReplay: (clinic) =>
-        `/webhook-endpoints/${getId(clinic, "endpoint")}/replays/${getId(clinic, "replay")}`,
+      getWebhookEndpoint: ({ endpoint }) => `/webhook-endpoints/${endpoint}`,
+      listWebhookDeliveries: ({ endpoint }) => `/webhook-endpoints/${endpoint}/deliveries`,
+      getWebhookDelivery: ({ endpoint, delivery }) => `/webhook-endpoints/${endpoint}/deliveries/${delivery}`,
+      getWebhookReplay: ({ endpoint, replay }) => `/webhook-endpoints/${endpoint}/replays/${replay}`,
     };
-    const getId = (clinic: typeof ownClinic, name: string) => (clinic as never as Record<string, string>)[name];
 
     for (const [operationId, buildPath] of Object.entries(pathBuilders))
       it(`the partner operation ${operationId} returns no data of another clinic`, async () => {

@@ -31,19 +31,34 @@ export function fold<C extends CatalogCategory, State>(
   );
 }
 
+interface Given<Event, State> {
+  state: State | undefined;
+  when(decide: (state: State | undefined) => Event[], outcome: Event[] | string): void;
+  /** The decider returns an event, and nothing if the event is in the history already. */
+  whenOnce(decide: (state: State | undefined) => Event[], event: Event): void;
+}
+
 /**
  * Tests a decider: `given(aggregate, …history).when(decide, outcome)`. The outcome is the list of the events, or the code
  * of the refusal.
  */
-export function given<C extends CatalogCategory, State>(aggregate: Aggregate<C, State>, ...history: EventOf<C>[]) {
+export function given<C extends CatalogCategory, State>(
+  aggregate: Aggregate<C, State>,
+  ...history: EventOf<C>[]
+): Given<EventOf<C>, State> {
   const state = fold(aggregate, history);
   return {
     state,
-    when(decide: (state: State | undefined) => EventOf<C>[], outcome: EventOf<C>[] | string) {
-      if (typeof outcome !== "string") return expect(decide(state)).to.deep.equal(outcome);
-      return expect(() => decide(state))
-        .to.throw(DomainError)
-        .with.property("code", outcome);
+    whenOnce(decide, event) {
+      this.when(decide, [event]);
+      given(aggregate, ...history, event).when(decide, []);
+    },
+    when(decide, outcome) {
+      if (typeof outcome !== "string") expect(decide(state)).to.deep.equal(outcome);
+      else
+        expect(() => decide(state))
+          .to.throw(DomainError)
+          .with.property("code", outcome);
     },
   };
 }

@@ -9,7 +9,7 @@ import { requireNoSniffing } from "./no-sniffing.ts";
 import { type IdentityProvider, startIdentityProvider } from "./portal.ts";
 import { createPortalChecker } from "./portal-document.ts";
 import { createReadModelDatabase, type GivenEvent, type ReadModelDatabase } from "./read-models.ts";
-import { autoStop, releaseLater } from "./resources.ts";
+import { autoStop, releaseLater, useResource } from "./resources.ts";
 
 export interface PortalResponse {
   status: number;
@@ -26,6 +26,8 @@ export interface TestQueryApi {
   given(...events: GivenEvent[]): Promise<void>;
   /** Sends a GET request, optionally as a portal user. Fails if the response differs from the OpenAPI document. */
   get(path: string, userId?: string): Promise<PortalResponse>;
+  /** Reads from the portal as a user, who must get the response. */
+  read(path: string, userId: string): Promise<PortalResponse["body"]>;
   /** Creates a partner's access token. */
   createPartnerToken(claims: PartnerClaims): Promise<string>;
   stop(): Promise<void>;
@@ -63,7 +65,7 @@ export async function startTestQueryApi(
   const service = await autoStop(startQueryApi(settings));
   const responseChecker = createPortalChecker(settings.OPERATOR_NAME);
   const cookiePromises = new Map<string, Promise<string>>();
-  return {
+  const api: TestQueryApi = {
     url: service.url,
     database,
     provider,
@@ -76,12 +78,18 @@ export async function startTestQueryApi(
       if (operation) responseChecker.checkResponse(operation, response);
       return response;
     },
+    async read(path, userId) {
+      const { status, body } = await api.get(path, userId);
+      if (status !== 200) throw new Error(`${path} returned ${status}: ${JSON.stringify(body)}`);
+      return body;
+    },
     createPartnerToken: tokenServer.signToken,
     stop: releaseLater(async () => {
       await service.stop();
       await Promise.all([database.close(), provider.close(), tokenServer.close()]);
     }),
   };
+  return api;
 }
 
 /** Sends a request and parses the JSON response. */
@@ -129,15 +137,5 @@ async function startTokenKeyServer() {
   };
 }
 
-/**
- * Starts a query API before the tests of a suite and stops it afterwards. The returned object is empty until mocha has
- * run the `before` hook.
- */
-export function setUpQueryApi(): TestQueryApi {
-  const api = {} as TestQueryApi;
-  before(async () => {
-    Object.assign(api, await startTestQueryApi());
-  });
-  after(() => api.stop());
-  return api;
-}
+/** Starts a query API before the tests of a suite. The returned object is empty until mocha has run the `before` hook. */
+export const setUpQueryApi = (): TestQueryApi => useResource(startTestQueryApi);

@@ -10,10 +10,10 @@ const options = {
   ...{ origin: "http://partners.test", tokenIssuer: "http://partners.test" },
   ...{ tokenSigner: { jwks: { keys: [] } }, signer: { jwks: { keys: [] } }, webhookKeys: { keys: [] } },
   ...{ logger: pino({ level: "silent" }), retiredPaths: [], isProxyTrusted: false, checkReadiness: async () => ({}) },
-  limiter: { count: async () => ({ used: 1, endsAt: Date.now(), endsInMs: 1 }) },
+  limiter: { count: async () => ({ used: 1, endsAt: Date.now(), endsInMs: 1 }), findExcess: () => undefined },
 };
 
-/** Applications of the services, without servers. Only requests that no handler gets can be sent to them. */
+/** Applications of the services, without servers. Only requests that need no data can be sent to them. */
 export const routedApps: Record<Upstream, ReturnType<typeof createCommandApp>> = {
   command: createCommandApp(options as unknown as CommandAppOptions),
   queryApi: createQueryApp(options as unknown as QueryApiOptions) as never,

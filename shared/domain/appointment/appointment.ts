@@ -170,7 +170,7 @@ function refuseReasonAboutErased(
   if (reason !== null && appointment.isErased) refuseTextAboutErased("reason", "appointment");
 }
 
-export interface AppointmentMove {
+interface AppointmentMove {
   scheduledAt: Instant;
   /** Default: unchanged. */
   durationMinutes?: number | undefined;

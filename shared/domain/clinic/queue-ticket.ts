@@ -5,7 +5,7 @@ import type { DataOf } from "../events/category.ts";
 import { registerIdempotently } from "../preconditions.ts";
 import { type Clinic, requireBranch } from "./clinic.ts";
 
-export type QueueTicketIssue = DataOf<QueueTicketEvent, "QueueTicketIssued">;
+type QueueTicketIssue = DataOf<QueueTicketEvent, "QueueTicketIssued">;
 export type QueueTicketStatus = "waiting" | "called" | "completed" | "cancelled" | "no_show";
 
 /** State of a ticket in the front-desk queue. */

@@ -30,7 +30,7 @@ export const auditorStreams = defineCategory(
 export type AuditorEvent = EventOf<typeof auditorStreams>;
 
 /** Kinds of access to the records of clinics. */
-export const auditAction = z.enum([
+const auditAction = z.enum([
   ...["sign-in", "events", "state", "diff", "replay", "deliveries", "export", "prove-inclusion"],
   ...["clinics", "search", "appointments", "accesses", "disclose", "overlaps", "clinic-state", "readers"],
 ] as const);

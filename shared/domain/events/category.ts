@@ -11,7 +11,7 @@ export interface Category<Name extends string = string, Schemas extends EventSch
 }
 
 /** Declares why the streams of a category stay short, so that nobody can make their commands and reads expensive. */
-export type StreamBound<Type extends string = string> =
+type StreamBound<Type extends string = string> =
   /** No transition can be repeated, so a stream has only a few events. */
   | { by: "finiteTransitions" }
   /** Each event contains the whole state, so readers need only the last one. */

@@ -30,7 +30,7 @@ export interface SlotSearch extends TimeSpan {
   nowMs: number;
 }
 
-export interface Slot {
+interface Slot {
   startMs: number;
   /** Resources that are free for the whole duration, in the given order. */
   resourceIds: string[];

@@ -6,7 +6,7 @@
 const TOKEN_PATTERN = /("[^"\\]*(?:\\.[^"\\]*)*")\s*(:?)|(-?\d[\d.]{15,}(?:e[+-]?\d+)?|-?\d[\d.]*e[+-]?\d{3,})|[{}]/gi;
 
 /** The first part of a JSON text that `JSON.parse` would lose. */
-export interface JsonLoss {
+interface JsonLoss {
   /** Number that would change if it is parsed and stored, as written, such as 12345678901234567890 or 1e400. */
   number?: string;
   /** Name that an object contains twice. Only the last value would remain. */

@@ -34,20 +34,26 @@ describe("the response checker", () => {
     }
   }
 
-  it("the response checker accepts a documented response", () => {
-    expect(checkResponse()).to.equal("");
-    expect(checkResponse({}, { "X-SERVICE-Log-Position": "12" })).to.equal("");
-  });
-
-  it("the response checker rejects an undocumented status", () => {
-    expect(checkResponse({ status: 200 })).to.match(/response 200 of .* is not in the document/);
-  });
-
-  it("the response checker rejects a body that does not match the document", () => {
-    expect(checkResponse({ body: { ...body, extra: 1 } })).to.match(/must NOT have additional properties/);
-    expect(checkResponse({ body: { ...body, delivery: { id: "x", status: "pending" } } })).to.match(/format "uuid"/);
-    const error = { ok: false, error: "not_replayable", correlationId: randomUUID(), docUrl: "/docs" };
-    expect(checkResponse({ status: 409, body: error })).to.match(/must be equal to one of the allowed values/);
+  const error = { ok: false, error: "not_replayable", correlationId: randomUUID(), docUrl: "/docs" };
+  const findings: [
+    finding: RegExp,
+    changedFields: Partial<CheckedResponse>,
+    moreHeaders?: Record<string, string | null>,
+  ][] = [
+    [/^$/, {}],
+    [/^$/, {}, { "X-SERVICE-Log-Position": "12" }],
+    [/response 200 of .* is not in the document/, { status: 200 }],
+    [/must NOT have additional properties/, { body: { ...body, extra: 1 } }],
+    [/format "uuid"/, { body: { ...body, delivery: { id: "x", status: "pending" } } }],
+    [/must be equal to one of the allowed values/, { status: 409, body: error }],
+    [/lacks the header RateLimit-Reset/, {}, { "RateLimit-Reset": null }],
+    [/has the undocumented header x-powered-by/, {}, { "X-Powered-By": "x" }],
+    [/RateLimit-Remaining: many/, {}, { "RateLimit-Remaining": "many" }],
+    [/lacks Cache-Control: no-store/, {}, { "Cache-Control": "public" }],
+  ];
+  it("the response checker reports each difference from the document", () => {
+    for (const [finding, changedFields, moreHeaders] of findings)
+      expect(checkResponse(changedFields, moreHeaders)).to.match(finding);
   });
 
   it("the response checker knows the challenge of each documented error code with status 401 or 403", () => {
@@ -62,12 +68,5 @@ describe("the response checker", () => {
     expect(checkChallenge('Bearer error="insufficient_scope", scope="webhooks:write"')).to.equal("");
     for (const challenge of [null, "Bearer", 'Bearer error="insufficient_scope", scope="webhooks:read"'])
       expect(checkChallenge(challenge)).to.match(/ has the challenge /);
-  });
-
-  it("the response checker rejects a header that is missing, undocumented or malformed", () => {
-    expect(checkResponse({}, { "RateLimit-Reset": null })).to.match(/lacks the header RateLimit-Reset/);
-    expect(checkResponse({}, { "X-Powered-By": "x" })).to.match(/has the undocumented header x-powered-by/);
-    expect(checkResponse({}, { "RateLimit-Remaining": "many" })).to.match(/RateLimit-Remaining: many/);
-    expect(checkResponse({}, { "Cache-Control": "public" })).to.match(/lacks Cache-Control: no-store/);
   });
 });

@@ -2,10 +2,11 @@ import { expect } from "chai";
 import fc from "fast-check";
 import type { PartnerOperationId } from "../../../shared/partner-api/operations.ts";
 import { partnerResponseChecker } from "../../support/partner-document.ts";
+import { useResource } from "../../support/resources.ts";
 import { createRequestArbitrary } from "./generated-requests.ts";
 import { statusTriggers } from "./partner-provocations.ts";
 import { validRequests } from "./partner-requests.ts";
-import { type PartnerContractWorld, startPartnerContractWorld } from "./partner-world.ts";
+import { startPartnerContractWorld } from "./partner-world.ts";
 import { send } from "./sandbox-request.ts";
 
 const documentsBody = (operationId: string) =>
@@ -16,11 +17,7 @@ const toUpperCaseIds = (text: string) =>
 
 /** Provokes each documented status of each partner operation, and compares the response with the document. */
 describe("responses of the partner API", () => {
-  let world: PartnerContractWorld;
-
-  before(async () => {
-    world = await startPartnerContractWorld();
-  });
+  const world = useResource(startPartnerContractWorld);
 
   after(() => world.stop());
 

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { formatEventCursor } from "../../../query-api/partner/cursor.ts";
 import {
-  type EndpointOperationId,
   type PartnerOperation,
   type PartnerOperationId,
   partnerOperations,
@@ -34,46 +33,24 @@ function createChangeTrigger(
 const createHeaderTrigger = (id: PartnerOperationId, name: string, value: string) =>
   createChangeTrigger(id, ({ headers }) => ({ headers: { ...headers, [name]: value } }));
 
-/** Provokes the statuses that every operation can return. */
-function createCommonTriggers(id: PartnerOperationId): StatusTriggers {
-  if (!hasInstallation(id)) return createApplicationTriggers(id);
-  return {
-    429: async (world) => {
-      const request = await validRequests[id](world.rateLimitedPartner, world);
-      return eventually("429", async () => {
-        const response = await send(world.origins, request);
-        return response.status === 429 && response;
-      });
-    },
-    500: async (world) => send(world.damagedOrigins, await validRequests[id](world.damagedPartner, world)),
-    503: async (world) => send(world.originsWithoutServers, await validRequests[id](world.unrestrictedPartner, world)),
-  };
-}
-
 const hasInstallation = (id: PartnerOperationId) => {
   const { requiresClinic, requiresSandbox, scope }: PartnerOperation = partnerOperations[id];
   return scope === null || requiresClinic || requiresSandbox;
 };
 
-/** Provokes the statuses that every operation without an installation can return. */
-function createApplicationTriggers(id: PartnerOperationId): StatusTriggers {
-  return {
-    429: async (world) => {
-      const request = await validRequests[id](world.rateLimitedPartner, world);
-      const requests = Array.from({ length: MAX_APPLICATION_REQUESTS_PER_MINUTE + 1 }, () =>
-        send(world.origins, request),
-      );
-      const responses = await Promise.all(requests);
-      return responses.find(({ status }) => status === 429) ?? responses[0]!;
-    },
-    500: async (world) => {
-      const isRead = partnerOperations[id].method === "GET";
-      const partner = isRead ? world.partnerWithDamagedScopes : world.damagedPartner;
-      return send(world.damagedOrigins, await validRequests[id](partner, world));
-    },
-    503: async (world) => send(world.originsWithoutServers, await validRequests[id](world.unrestrictedPartner, world)),
-  };
-}
+/** Provokes the statuses that every operation can return. */
+const createCommonTriggers = (id: PartnerOperationId): StatusTriggers => ({
+  429: async (world) => {
+    const request = await validRequests[id](world.rateLimitedPartner, world);
+    const count = hasInstallation(id) ? 2 : MAX_APPLICATION_REQUESTS_PER_MINUTE + 1;
+    return eventually("429", async () => {
+      const responses = await Promise.all(Array.from({ length: count }, () => send(world.origins, request)));
+      return responses.find(({ status }) => status === 429);
+    });
+  },
+  500: async (world) => send(world.damagedOrigins, await validRequests[id](world.damagedPartner, world)),
+  503: async (world) => send(world.originsWithoutServers, await validRequests[id](world.unrestrictedPartner, world)),
+});
 
 /** Provokes the statuses of the access check. */
 function createAccessTriggers(id: PartnerOperationId): StatusTriggers {
@@ -119,24 +96,11 @@ function createDeletedSandboxTrigger(id: PartnerOperationId): StatusTrigger {
 
 const createValidTrigger = (id: PartnerOperationId) => createChangeTrigger(id, () => ({}));
 
-/** Operations on clinics' endpoints that a revoked endpoint refuses. */
-const REFUSED_AFTER_REVOCATION: readonly EndpointOperationId[] = [
-  "updateWebhookEndpoint",
-  "disableWebhookEndpoint",
-  "enableWebhookEndpoint",
-  "rotateWebhookSecret",
-  "testWebhookEndpoint",
-  "replayWebhookDelivery",
-  "replayWebhookDeliveries",
-];
-
-const refusesRevokedEndpoint = (id: PartnerOperationId) =>
-  REFUSED_AFTER_REVOCATION.some((refusedId) => id === refusedId);
-
 /** Creates the triggers that follow from the declaration of an operation. */
 function createDeclaredTriggers(id: PartnerOperationId): StatusTriggers {
   const { path, scope }: PartnerOperation = partnerOperations[id];
   const write: PartnerWrite | undefined = (partnerWrites as Partial<Record<PartnerOperationId, PartnerWrite>>)[id];
+  const refusals: PartnerWrite["refusals"] = write?.refusals ?? {};
   return {
     ...createCommonTriggers(id),
     ...(scope && createAccessTriggers(id)),
@@ -148,7 +112,9 @@ function createDeclaredTriggers(id: PartnerOperationId): StatusTriggers {
       415: createHeaderTrigger(id, "Content-Type", "text/plain"),
     }),
     ...(path.includes(":") && { 404: createUnknownIdTrigger(id) }),
-    ...(refusesRevokedEndpoint(id) && { 409: createRevocationTrigger(id) }),
+    ...((refusals.webhook_endpoint_revoked || refusals.delivery_not_replayable) && {
+      409: createRevocationTrigger(id),
+    }),
   };
 }
 
@@ -183,8 +149,6 @@ const furtherTriggers: Partial<Record<PartnerOperationId, StatusTriggers>> = {
   },
   listInstallations: {
     403: createNarrowTokenTrigger("listInstallations"),
-    500: async (world) =>
-      send(world.damagedOrigins, await validRequests.listInstallations(world.damagedPartner, world)),
   },
   listPartnerAppointments: {
     200: async (world) => {

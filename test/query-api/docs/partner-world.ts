@@ -49,9 +49,7 @@ export interface PartnerContractWorld {
   rateLimitedPartner: SandboxPartner;
   /** Partner with damaged data in the read models and in the log. */
   damagedPartner: SandboxPartner;
-  /** Partner of the same services whose application has an unknown scope in the read models. */
-  partnerWithDamagedScopes: SandboxPartner;
-  /** Services of the damaged partners. */
+  /** Services of the damaged partner. */
   damagedOrigins: Origins;
   /** Partner with a single scope, which does not permit sandbox operations. */
   clinicScopePartner: Partner;
@@ -91,7 +89,6 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
     origins: { queryOrigin: api.queryUrl, commandOrigin: api.command.url },
     originsWithoutServers: servicesWithoutServers.origins,
     damagedPartner: damagedServices.partner,
-    partnerWithDamagedScopes: damagedServices.partnerWithDamagedScopes,
     damagedOrigins: damagedServices.origins,
     unrestrictedPartner,
     rateLimitedPartner,
@@ -167,12 +164,9 @@ async function startWithDamagedData() {
   const log = await LogProcess.start(makeTemporaryDir());
   const api = await startPartnerApi({ logUrl: `esdb://127.0.0.1:${log.port}?tls=false` });
   const partner = await createSandboxPartner(api);
-  const partnerWithDamagedScopes = await createSandboxPartner(api);
   await damageData(partner, api, log);
-  await damageScopes(partnerWithDamagedScopes, api);
   return {
     partner,
-    partnerWithDamagedScopes,
     origins: { queryOrigin: api.queryUrl, commandOrigin: api.command.url },
     async stop() {
       await api.stop();
@@ -205,16 +199,4 @@ async function damageData(
   );
   await admin.end();
   if (rowCount !== 1) throw new Error("The partner has no installation in the read models.");
-}
-
-/** Damages the application of a partner: an unknown scope in the read models. */
-async function damageScopes({ applicationId }: SandboxPartner, { database }: PartnerApi): Promise<void> {
-  const admin = new pg.Client({ connectionString: database.urls.projection });
-  await admin.connect();
-  const table = `${READ_MODEL_SCHEMA}.partner_application`;
-  const { rowCount } = await admin.query(`UPDATE ${table} SET scopes = '["everything"]' WHERE application_id = $1`, [
-    applicationId,
-  ]);
-  await admin.end();
-  if (rowCount !== 1) throw new Error("The partner has no application in the read models.");
 }

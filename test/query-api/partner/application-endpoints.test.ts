@@ -3,21 +3,18 @@ import { expect } from "chai";
 import { approveWebhookOrigin } from "../../../command/operations/application-operations.ts";
 import { MAX_ENDPOINTS } from "../../../command/operations/endpoint-quota.ts";
 import { createTestOperatorContext, type PartnerResponse } from "../../support/partner.ts";
-import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+import { type Partner, startPartnerApi } from "../../support/partner-api.ts";
+import { useResource } from "../../support/resources.ts";
 
 const LIST_PATH = "/application/webhook-endpoints";
 const newEndpoint = { url: "http://127.0.0.1:9/access", events: ["installation.approved", "installation.revoked"] };
 const newClinicEndpoint = { url: "http://127.0.0.1:9/hooks", events: ["appointment.created"] };
 
 describe("operations on endpoints that belong to the application", () => {
-  let api: PartnerApi;
+  const api = useResource(startPartnerApi);
   let partner: Partner;
   let clinicHeaders: Record<string, string>;
 
-  before(async () => {
-    api = await startPartnerApi();
-  });
-  after(() => api.stop());
   beforeEach(async () => {
     partner = await api.createPartner();
     const { body } = await partner.request("GET", "/sandbox");

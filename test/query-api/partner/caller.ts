@@ -19,6 +19,8 @@ export interface PartnerCaller {
   get(path: string, options?: RequestOptions): Promise<PortalResponse>;
   /** Sends a GET, checks status 200 and the operation's schema, and returns the body. */
   readBody(operationId: string, path: string, options?: RequestOptions): Promise<PortalResponse["body"]>;
+  /** Reads the ids of all records of a list, by page. */
+  readPageIds(operationId: string, path: string, member: string): Promise<string[][]>;
   /** Sends a GET that must fail, and returns its status and error code, for example `403 branch_denied`. */
   readRefusal(path: string, options?: RequestOptions): Promise<string>;
 }
@@ -51,10 +53,21 @@ export async function createCaller(api: TestQueryApi, clinic?: ClinicIds): Promi
     checkPartnerResponse("GET", url, response);
     return response;
   };
-  return {
+  const caller: PartnerCaller = {
     clinic: ownClinic,
     application,
     get,
+    async readPageIds(operationId, path, member) {
+      const pages: string[][] = [];
+      let cursor: string | null = "";
+      while (cursor !== null) {
+        const body: PortalResponse["body"] = await caller.readBody(operationId, path + cursor);
+        pages.push(body[member].map(({ id }: { id: string }) => id));
+        expect(body.page.returned).to.equal(pages.at(-1)?.length);
+        cursor = body.page.nextCursor && `${path.includes("?") ? "&" : "?"}cursor=${body.page.nextCursor}`;
+      }
+      return pages;
+    },
     async readBody(operationId, path, options) {
       const response = await get(path, options);
       expect(response.status, JSON.stringify(response.body)).to.equal(200);
@@ -70,4 +83,5 @@ export async function createCaller(api: TestQueryApi, clinic?: ClinicIds): Promi
       return `${response.status} ${response.body.error}`;
     },
   };
+  return caller;
 }

@@ -245,8 +245,14 @@ describe("the feed of events", () => {
         expect(events[0]?.data.appointment?.id).to.equal(id);
       });
 
-      const send = (count: number, cursor: string) =>
-        Array.from({ length: count }, () => list(`after=${cursor}&wait=25`, world, service.url));
+      /** Sends requests that wait. On a busy machine, some must be sent again, because they are not counted in time. */
+      const send = (count: number, cursor: string, mayRepeat = () => true) =>
+        Array.from({ length: count }, async () => {
+          for (;;) {
+            const response = await list(`after=${cursor}&wait=25`, world, service.url);
+            if (response.status !== 503 || !mayRepeat()) return response;
+          }
+        });
 
       it("of 240 waiting requests of an application, 200 wait and the others return 429, while other reads succeed", async () => {
         const { cursor } = await awaitEvents(1);
@@ -267,8 +273,10 @@ describe("the feed of events", () => {
       it("an event resumes only four waiting requests of an application at once, and the others have their full time", async () => {
         const { cursor } = await awaitEvents(1);
         const statuses: number[] = [];
-        const waits = send(20, cursor).map(async (answer) => statuses.push((await answer).status));
+        let isLocked = false;
+        const waits = send(20, cursor, () => !isLocked).map(async (answer) => statuses.push((await answer).status));
         await awaitWaits(service.url, 20);
+        isLocked = true;
         const admin = new pg.Client({ connectionString: api.database.urls.projection });
         await admin.connect();
         const table = `${READ_MODEL_SCHEMA}.partner_application`;

@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { listAuthorizedBranches, listAuthorizedClinics } from "../../../query-api/portal/clinics.ts";
 import { branchOpened, clinicRegistered, createIds, membershipGranted, openClinic } from "../../support/clinics.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
 
@@ -9,19 +8,8 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
 
   const listNames = (items: { name: string }[]) => items.map(({ name }) => name);
 
-  async function listClinics(userId: string) {
-    const { status, body } = await api.get("/api/v1/clinics", userId);
-    expect(status, JSON.stringify(body)).to.equal(200);
-    listAuthorizedClinics.response.parse(body);
-    return body;
-  }
-
-  async function listBranches(userId: string) {
-    const { status, body } = await api.get("/api/v1/branches", userId);
-    expect(status, JSON.stringify(body)).to.equal(200);
-    listAuthorizedBranches.response.parse(body);
-    return body;
-  }
+  const listClinics = (userId: string) => api.read("/api/v1/clinics", userId);
+  const listBranches = (userId: string) => api.read("/api/v1/branches", userId);
 
   it("listAuthorizedClinics returns the clinics of active memberships sorted by name, with the user's access", async () => {
     const userId = randomUUID();

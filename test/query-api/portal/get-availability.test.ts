@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { getAvailability } from "../../../query-api/portal/schedule.ts";
 import {
   appointmentRequested,
   availabilityRuleSet,
@@ -18,12 +17,7 @@ const dayQuery = "from=2026-03-02T21:00:00Z&to=2026-03-03T21:00:00Z";
 describe("getAvailability", () => {
   const api = setUpQueryApi();
 
-  async function readAvailability(userId: string, query = dayQuery) {
-    const { status, body } = await api.get(`/api/v1/availability?${query}`, userId);
-    expect(status, JSON.stringify(body)).to.equal(200);
-    getAvailability.response.parse(body);
-    return body;
-  }
+  const readAvailability = (userId: string, query = dayQuery) => api.read(`/api/v1/availability?${query}`, userId);
 
   const listIds = (items: { id: string }[]) => items.map(({ id }) => id);
 

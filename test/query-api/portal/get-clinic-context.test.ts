@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { getClinicContext } from "../../../query-api/portal/clinics.ts";
 import {
   branchOpened,
   clinicRegistered,
@@ -10,6 +9,7 @@ import {
   subscriptionChanged,
 } from "../../support/clinics.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
+import type { GivenEvent } from "../../support/read-models.ts";
 
 const path = "/api/v1/clinic/context";
 const pastInstant = "2026-01-01T00:00:00.000Z";
@@ -19,26 +19,18 @@ describe("getClinicContext", () => {
   const api = setUpQueryApi();
 
   /** Creates a clinic with one branch and one owner. */
-  async function createClinic(
-    options: { registeredFields?: object; subscriptionStatus?: Parameters<typeof subscriptionChanged>[1] | null } = {},
-  ) {
-    const ids = { clinicId: randomUUID(), branchId: randomUUID(), userId: randomUUID() };
+  async function createClinic(isSubscribed = true) {
+    const [clinicId, branchId, userId] = createIds();
     await api.given(
-      clinicRegistered(ids.clinicId, options.registeredFields),
-      branchOpened(ids.clinicId, ids.branchId),
-      membershipGranted(ids.clinicId, ids.userId),
+      clinicRegistered(clinicId),
+      branchOpened(clinicId, branchId),
+      membershipGranted(clinicId, userId),
+      ...(isSubscribed ? [subscriptionChanged(clinicId)] : []),
     );
-    if (options.subscriptionStatus !== null)
-      await api.given(subscriptionChanged(ids.clinicId, options.subscriptionStatus));
-    return ids;
+    return { clinicId, branchId, userId };
   }
 
-  async function readContext(userId: string) {
-    const response = await api.get(path, userId);
-    expect(response.status, JSON.stringify(response.body)).to.equal(200);
-    getClinicContext.response.parse(response.body);
-    return response.body;
-  }
+  const readContext = (userId: string) => api.read(path, userId);
 
   it("the portal operation getClinicContext returns clinic, branch, access, subscription and entitlements", async () => {
     const { clinicId, branchId, userId } = await createClinic();
@@ -87,67 +79,53 @@ describe("getClinicContext", () => {
   });
 
   it("getClinicContext returns empty entitlements and a null subscription for a clinic that has neither", async () => {
-    const { userId } = await createClinic({ registeredFields: { isDemo: true }, subscriptionStatus: null });
+    const { userId } = await createClinic(false);
     const body = await readContext(userId);
     expect(body.entitlements).to.deep.equal({});
     expect(body.subscription).to.equal(null);
   });
 
-  describe("operational access", () => {
-    const demoFields = { isDemo: true, demoExpiresAt: futureInstant };
-    const cases: [string, () => Promise<{ userId: string }>, string | null][] = [
-      ["an active clinic with an active subscription", () => createClinic(), null],
-      ["a subscription that is past due", () => createClinic({ subscriptionStatus: "past_due" }), null],
-      [
-        "a demo before its expiry",
-        () => createClinic({ registeredFields: demoFields, subscriptionStatus: null }),
-        null,
-      ],
-      [
-        "a demo past its expiry",
-        () =>
-          createClinic({ registeredFields: { ...demoFields, demoExpiresAt: pastInstant }, subscriptionStatus: null }),
-        "demo_expired",
-      ],
-      ["an expired subscription", () => createClinic({ subscriptionStatus: "expired" }), "subscription_inactive"],
-      ["no subscription and no demo", () => createClinic({ subscriptionStatus: null }), "subscription_inactive"],
-      ["a suspended clinic", () => createClinicWithEvent("ClinicSuspended"), "clinic_suspended"],
-      ["a closed clinic", () => createClinicWithEvent("ClinicClosed"), "clinic_closed"],
-      ["a trial within its period", () => createClinicWithPeriod("trialing", futureInstant), null],
-      ["a trial without an end", () => createClinicWithPeriod("trialing", null), null],
-      ["a trial past its period", () => createClinicWithPeriod("trialing", pastInstant), "subscription_inactive"],
-      ["an active subscription whose renewal is late", () => createClinicWithPeriod("active", pastInstant), null],
-      ["a cancelled subscription that is paid for", () => createClinicWithPeriod("cancelled", futureInstant), null],
-      [
-        "a cancelled subscription past its period",
-        () => createClinicWithPeriod("cancelled", pastInstant),
-        "subscription_inactive",
-      ],
-      [
-        "a cancelled subscription without an end",
-        () => createClinicWithPeriod("cancelled", null),
-        "subscription_inactive",
-      ],
-    ];
+  const registered = (demoExpiresAt: string) => (clinicId: string) => [
+    clinicRegistered(clinicId, { isDemo: true, demoExpiresAt }),
+  ];
+  const subscribed =
+    (...subscription: [Parameters<typeof subscriptionChanged>[1], (string | null)?]) =>
+    (clinicId: string) => [subscriptionChanged(clinicId, ...subscription)];
+  const subscribedAnd = (type: "ClinicSuspended" | "ClinicClosed" | "ClinicReinstated") => (clinicId: string) => [
+    subscriptionChanged(clinicId),
+    ...(type === "ClinicReinstated" ? [{ type: "ClinicSuspended" as const, data: { clinicId, reason: "test" } }] : []),
+    { type, data: { clinicId, reason: "test" } } as GivenEvent,
+  ];
+  const operationalCases: [title: string, reason: string | null, createEvents: (clinicId: string) => GivenEvent[]][] = [
+    ["an active clinic with an active subscription", null, subscribed("active")],
+    ["a subscription that is past due", null, subscribed("past_due")],
+    ["a demo before its expiry", null, registered(futureInstant)],
+    ["a demo past its expiry", "demo_expired", registered(pastInstant)],
+    [
+      "a demo past its expiry with a subscription",
+      "demo_expired",
+      (id) => [...registered(pastInstant)(id), subscriptionChanged(id)],
+    ],
+    ["an expired subscription", "subscription_inactive", subscribed("expired")],
+    ["no subscription and no demo", "subscription_inactive", () => []],
+    ["a suspended clinic", "clinic_suspended", subscribedAnd("ClinicSuspended")],
+    ["a closed clinic", "clinic_closed", subscribedAnd("ClinicClosed")],
+    ["a reinstated clinic", null, subscribedAnd("ClinicReinstated")],
+    ["a trial within its period", null, subscribed("trialing", futureInstant)],
+    ["a trial without an end", null, subscribed("trialing", null)],
+    ["a trial past its period", "subscription_inactive", subscribed("trialing", pastInstant)],
+    ["an active subscription whose renewal is late", null, subscribed("active", pastInstant)],
+    ["a cancelled subscription that is paid for", null, subscribed("cancelled", futureInstant)],
+    ["a cancelled subscription past its period", "subscription_inactive", subscribed("cancelled", pastInstant)],
+    ["a cancelled subscription without an end", "subscription_inactive", subscribed("cancelled", null)],
+  ];
 
-    async function createClinicWithEvent(type: "ClinicSuspended" | "ClinicClosed") {
-      const ids = await createClinic();
-      await api.given({ type, data: { clinicId: ids.clinicId, reason: "test" } });
-      return ids;
-    }
-
-    async function createClinicWithPeriod(status: "trialing" | "active" | "cancelled", periodEnd: string | null) {
-      const ids = await createClinic({ subscriptionStatus: null });
-      await api.given(subscriptionChanged(ids.clinicId, status, periodEnd));
-      return ids;
-    }
-
-    for (const [title, createCase, reason] of cases)
-      it(`getClinicContext reports operational access ${reason === null ? "as allowed" : `as refused (${reason})`} for ${title}`, async () => {
-        const { access } = await readContext((await createCase()).userId);
-        expect(access.operational).to.deep.equal({ allowed: reason === null, reason });
-      });
-  });
+  for (const [title, reason, createEvents] of operationalCases)
+    it(`getClinicContext reports operational access as ${reason ?? "allowed"} for ${title}`, async () => {
+      const { clinicId, userId } = await createClinic(false);
+      await api.given(...createEvents(clinicId));
+      expect((await readContext(userId)).access.operational).to.deep.equal({ allowed: reason === null, reason });
+    });
 
   describe("clinic and branch resolution", () => {
     it("the portal selects the clinic of the oldest active membership, and ignores clinic ids in the query", async () => {

@@ -7,36 +7,37 @@ import { createRowReader, type QueryState } from "../../../query-api/http/read.t
 import { createPortalRouter } from "../../../query-api/portal/router.ts";
 import { getQueue } from "../../../query-api/portal/schedule.ts";
 import { toInstant as formatInstant } from "../../../shared/domain/time/rfc3339.ts";
-import { createApp } from "../../../shared/http/app.ts";
-import { createLogger } from "../../../shared/runtime/logger.ts";
-import { appointmentRequested, membershipGranted, openClinic, queueTicketIssued } from "../../support/clinics.ts";
+import {
+  appointmentRequested,
+  createIds,
+  membershipGranted,
+  openClinic,
+  queueTicketIssued,
+} from "../../support/clinics.ts";
 import { listenOnLoopback } from "../../support/loopback.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
+import type { GivenEvent } from "../../support/read-models.ts";
+import { createSilentApp } from "../../support/silent-app.ts";
 
 describe("getQueue", () => {
   const api = setUpQueryApi();
 
-  async function readQueue(userId: string) {
-    const { status, body } = await api.get("/api/v1/queue", userId);
-    expect(status, JSON.stringify(body)).to.equal(200);
-    getQueue.response.parse(body);
-    return body;
-  }
+  const readQueue = (userId: string) => api.read("/api/v1/queue", userId);
 
   const ticketIssued = (clinicId: string, branchId: string, fields: object) =>
     queueTicketIssued({ ticketId: randomUUID(), clinicId, branchId, ...fields });
 
   it("getQueue returns active tickets of all days sorted by date and number, with a summary", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
-    const ids = Array.from({ length: 6 }, () => randomUUID()) as string[];
-    const [nineTicketId, tenTicketId, calledTicketId, oldTicketId, completedTicketId, cancelledTicketId] = ids as [
-      string,
-      string,
-      string,
-      string,
-      string,
-      string,
-    ];
+    const [
+      nineTicketId,
+      tenTicketId,
+      calledTicketId,
+      oldTicketId,
+      completedTicketId,
+      cancelledTicketId,
+      absentTicketId,
+    ] = createIds();
     const todayFields = { queueDate: "2026-03-02" };
     await api.given(
       ticketIssued(clinicId, branchId, {
@@ -50,10 +51,12 @@ describe("getQueue", () => {
       ticketIssued(clinicId, branchId, { ticketId: oldTicketId, ticketNumber: "99" }),
       ticketIssued(clinicId, branchId, { ticketId: completedTicketId, ...todayFields }),
       ticketIssued(clinicId, branchId, { ticketId: cancelledTicketId, ...todayFields }),
+      ticketIssued(clinicId, branchId, { ticketId: absentTicketId, ...todayFields }),
       ticketIssued(clinicId, otherBranchId, todayFields),
       { type: "QueueTicketCalled", data: { ticketId: calledTicketId }, at: "2026-03-02T09:00:00.000Z" },
       { type: "QueueTicketCompleted", data: { ticketId: completedTicketId } },
       { type: "QueueTicketCancelled", data: { ticketId: cancelledTicketId } },
+      { type: "QueueTicketMarkedNoShow", data: { ticketId: absentTicketId } },
     );
     const { tickets, summary, context } = await readQueue(userId);
     expect(context).to.deep.equal({ clinicId, branchId });
@@ -83,15 +86,17 @@ describe("getQueue", () => {
     });
   });
 
-  it("getQueue omits no-show tickets", async () => {
-    const { clinicId, branchId, userId } = await openClinic(api.given);
-    const ticketId = randomUUID();
-    await api.given(ticketIssued(clinicId, branchId, { ticketId }), {
-      type: "QueueTicketMarkedNoShow",
-      data: { ticketId },
-    });
-    expect((await readQueue(userId)).summary).to.deep.equal({ active: 0, waiting: 0, priority: 0 });
-  });
+  const checkedIn = (
+    { clinicId, branchId }: { clinicId: string; branchId: string },
+    scheduledAt: string,
+    details: { appointmentId?: string } = {},
+  ): GivenEvent[] => {
+    const appointmentId = details.appointmentId ?? randomUUID();
+    return [
+      appointmentRequested(clinicId, branchId, scheduledAt, { animalId: randomUUID(), ...details, appointmentId }),
+      { type: "AppointmentCheckedIn", data: { appointmentId } },
+    ];
+  };
 
   it("getQueue returns today's checked-in appointments that have an animal and no ticket", async () => {
     // In this time zone it is about noon, so appointments an hour earlier or later are on the same day.
@@ -101,11 +106,7 @@ describe("getQueue", () => {
     const toInstant = (hours: number) => new Date(Date.now() + hours * 3_600_000).toISOString();
     const checkIn = async (scheduledAt: string, fields: object = {}, atBranchId = branchId) => {
       const appointmentId = randomUUID();
-      const eventFields = { appointmentId, animalId: randomUUID(), ...fields };
-      await api.given(appointmentRequested(clinicId, atBranchId, scheduledAt, eventFields), {
-        type: "AppointmentCheckedIn",
-        data: { appointmentId },
-      });
+      await api.given(...checkedIn({ clinicId, branchId: atBranchId }, scheduledAt, { ...fields, appointmentId }));
       return appointmentId;
     };
     const animalId = randomUUID();
@@ -146,15 +147,8 @@ describe("getQueue", () => {
     const { userId } = noonClinic;
     await api.given(membershipGranted(midnightClinic.clinicId, userId));
     const [soon, twoHoursAgo] = [5, -120].map((minutes) => formatInstant(Date.now() + minutes * 60_000));
-    for (const { clinicId, branchId } of [noonClinic, midnightClinic])
-      for (const scheduledAt of [soon!, twoHoursAgo!]) {
-        const appointmentId = randomUUID();
-        const details = { appointmentId, animalId: randomUUID() };
-        await api.given(appointmentRequested(clinicId, branchId, scheduledAt, details), {
-          type: "AppointmentCheckedIn",
-          data: { appointmentId },
-        });
-      }
+    for (const clinic of [noonClinic, midnightClinic])
+      await api.given(...[soon!, twoHoursAgo!].flatMap((scheduledAt) => checkedIn(clinic, scheduledAt)));
     for (const [clinic, expectedTimes] of [
       [noonClinic, [twoHoursAgo, soon]],
       [midnightClinic, [soon]],
@@ -176,14 +170,8 @@ describe("getQueue", () => {
     it(`getQueue returns the appointments of the whole day in ${timezone}, on which the clocks change at midnight`, async () => {
       const { clinicId, branchId, userId } = await openClinic(api.given, { timezone });
       const [firstTime, lastTime] = expectedTimes.map((time) => Date.parse(time)) as [number, number];
-      for (const timeMs of [firstTime - 60_000, firstTime, lastTime, lastTime + 60_000]) {
-        const appointmentId = randomUUID();
-        const details = { appointmentId, animalId: randomUUID() };
-        await api.given(appointmentRequested(clinicId, branchId, formatInstant(timeMs), details), {
-          type: "AppointmentCheckedIn",
-          data: { appointmentId },
-        });
-      }
+      const timesMs = [firstTime - 60_000, firstTime, lastTime, lastTime + 60_000];
+      await api.given(...timesMs.flatMap((timeMs) => checkedIn({ clinicId, branchId }, formatInstant(timeMs))));
       const queuedAppointments = await readAppointmentsAt(now, userId);
       expect(queuedAppointments.map(({ scheduled_at }) => scheduled_at)).to.deep.equal(expectedTimes);
     });
@@ -191,13 +179,7 @@ describe("getQueue", () => {
   /** Sends a request to an application whose clock shows a given time. */
   async function readAppointmentsAt(now: string, userId: string) {
     const pool = new pg.Pool({ connectionString: api.database.urls.query, max: 1 });
-    const app = createApp({
-      logger: createLogger("test", "silent"),
-      clock: () => Date.parse(now),
-      retiredPaths: [],
-      isProxyTrusted: false,
-      checkReadiness: async () => ({}),
-    }) as Koa<QueryState>;
+    const app = createSilentApp({ clock: () => Date.parse(now) }) as Koa<QueryState>;
     app.use((ctx, next) => {
       ctx.state.deadline = performance.now() + 10_000;
       return next();

@@ -1,8 +1,7 @@
 import { expect } from "chai";
-import { pino } from "pino";
-import { createApp } from "../../../shared/http/app.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { eventually } from "../../support/eventually.ts";
+import { createSilentApp } from "../../support/silent-app.ts";
 
 describe("the readiness of a service", () => {
   let server: HttpServer;
@@ -12,9 +11,7 @@ describe("the readiness of a service", () => {
   before(async () => {
     const checkReadiness = () =>
       new Promise<Record<string, null>>((resolve) => waitingChecks.push(() => resolve({ server: null })));
-    const logger = pino({ enabled: false });
-    const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, checkReadiness });
-    const handleRequest = app.callback();
+    const handleRequest = createSilentApp({ checkReadiness }).callback();
     server = await listen(
       (request, response) => {
         receivedRequests += 1;

@@ -4,13 +4,12 @@ import http, { type ServerResponse } from "node:http";
 import { connect, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { expect } from "chai";
-import { pino } from "pino";
-import { createApp } from "../../../shared/http/app.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { parseJsonBody } from "../../../shared/http/request-body.ts";
 import { eventually } from "../../support/eventually.ts";
 import { expectRefusal, sendOneRequest, sendRaw, toRequest } from "../../support/raw-http.ts";
 import { resetConnections } from "../../support/reset-connections.ts";
+import { createSilentApp } from "../../support/silent-app.ts";
 
 describe("an HTTP server with broken, slow or malicious clients", () => {
   let server: HttpServer;
@@ -20,12 +19,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
   let heldRequestCount = 0;
 
   before(async () => {
-    const app = createApp({
-      logger: pino({ enabled: false }),
-      retiredPaths: [],
-      isProxyTrusted: false,
-      checkReadiness: async () => ({}),
-    });
+    const app = createSilentApp();
     const parseBody = parseJsonBody();
     app.use(async (ctx, next) => {
       if (ctx.path === "/held") {

@@ -1,10 +1,10 @@
 import { request } from "node:http";
 import { text } from "node:stream/consumers";
 import { expect } from "chai";
-import { pino } from "pino";
-import { createApp } from "../../../shared/http/app.ts";
+import type { createApp } from "../../../shared/http/app.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { listPartnerMethods, listRoutes, routedApps } from "../../support/routed-apps.ts";
+import { createSilentApp } from "../../support/silent-app.ts";
 
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"];
 const MONITORING_PATHS = ["/health/live", "/health/ready", "/metrics"];
@@ -51,9 +51,7 @@ describe("methods of paths", () => {
   describe("of monitoring", () => {
     let server: HttpServer;
     before(async () => {
-      const logger = pino({ level: "silent" });
-      const checkReadiness = async () => ({ postgres: null });
-      server = await serve(createApp({ logger, checkReadiness, retiredPaths: [], isProxyTrusted: false }));
+      server = await serve(createSilentApp());
     });
 
     for (const path of MONITORING_PATHS)

@@ -1,17 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { pino } from "pino";
 import { readAuditSite } from "../../../command/audit/page/router.ts";
 import { readSite as readDocsSite } from "../../../query-api/docs/router.ts";
 import { readPartnerSite } from "../../../query-api/partner-page/router.ts";
 import { createPortalOperations } from "../../../query-api/portal/operations.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
-import { createApp } from "../../../shared/http/app.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { partnerOperations } from "../../../shared/partner-api/operations.ts";
 import { type AuditWorld, startAuditWorld } from "../../command/audit/world.ts";
 import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
 import { sendOneRequest, toRequest } from "../../support/raw-http.ts";
+import { createSilentApp } from "../../support/silent-app.ts";
 
 const AUDIT_PATHS = ["me", "events", "state", "diff", "replay", "deliveries", "export", "jwks.json"];
 const WELL_KNOWN = ["GET /.well-known/jwks.json", "GET /.well-known/oauth-authorization-server/sandbox/v1"];
@@ -50,10 +49,7 @@ describe("paths of all services", () => {
 
   before(async () => {
     [auditWorld, partnerApi] = await Promise.all([startAuditWorld(), startPartnerApi()]);
-    const logger = pino({ enabled: false });
-    const checkReadiness = async () => ({});
-    const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, checkReadiness });
-    projectionServer = await listen(app.callback(), "127.0.0.1", 0);
+    projectionServer = await listen(createSilentApp().callback(), "127.0.0.1", 0);
   });
   after(() => Promise.all([auditWorld.stop(), partnerApi.stop(), projectionServer.close()]));
 

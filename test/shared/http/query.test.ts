@@ -4,21 +4,19 @@ import { Socket } from "node:net";
 import { expect } from "chai";
 import fc from "fast-check";
 import Koa from "koa";
-import { pino } from "pino";
 import { partnerReads } from "../../../query-api/partner/reads.ts";
-import { createApp } from "../../../shared/http/app.ts";
 import { partnerOperations } from "../../../shared/partner-api/operations.ts";
 import { startAuditWorld } from "../../command/audit/world.ts";
 import { createCaller } from "../../query-api/partner/caller.ts";
 import { openClinic } from "../../support/clinics.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
+import { createSilentApp } from "../../support/silent-app.ts";
 
 const fillers = (count: number) => "a&".repeat(count);
 
 describe("the query of a request", () => {
   const api = setUpQueryApi();
-  const logger = pino({ enabled: false });
-  const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, checkReadiness: async () => ({}) });
+  const app = createSilentApp();
 
   function parse(koa: Koa<never>, url: string): Record<string, unknown> {
     const message = Object.assign(new IncomingMessage(new Socket()), { url });

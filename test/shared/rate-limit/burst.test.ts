@@ -64,56 +64,43 @@ describe("rate limiter under a burst", () => {
     await eventually("a count waits for the lock", async () => (await countLockWaits()) >= 1);
   }
 
+  const sendAll = (key: string) => sendBurst(limiters, { key, limit: LIMIT, requestCount: REQUEST_COUNT });
+  const expectedOutcomes = { passedCount: LIMIT, refusedCount: REQUEST_COUNT - LIMIT };
+
   it("the number of permitted requests equals the limit while a counter row is locked briefly", async () => {
     const key = randomUUID();
     await lockCounter(key);
-    const outcomesPromise = sendBurst(limiters, { key, limit: LIMIT, requestCount: REQUEST_COUNT });
+    const outcomesPromise = sendAll(key);
     await waitForLockedCount();
     await adminClient.query("ROLLBACK");
-    const { passedCount, refusedCount, windowEnds } = await outcomesPromise;
-    expect({ passed: passedCount, refused: refusedCount }).to.deep.equal({
-      passed: LIMIT,
-      refused: REQUEST_COUNT - LIMIT,
-    });
-    expect(windowEnds.size, "ends of the window").to.equal(1);
+    const outcomes = await outcomesPromise;
+    expect(outcomes).to.include(expectedOutcomes);
+    expect(outcomes.windowEnds.size, "ends of the window").to.equal(1);
   });
 
   it("the number of permitted requests equals the limit while every response of Postgres is slow", async () => {
     proxy.delay(RESPONSE_DELAY_MS);
-    const { passedCount, refusedCount } = await sendBurst(limiters, {
-      key: randomUUID(),
-      limit: LIMIT,
-      requestCount: REQUEST_COUNT,
-    });
-    expect({ passed: passedCount, refused: refusedCount }).to.deep.equal({
-      passed: LIMIT,
-      refused: REQUEST_COUNT - LIMIT,
-    });
+    expect(await sendAll(randomUUID())).to.include(expectedOutcomes);
   });
 
   it("while a counter row stays locked, no uncounted request is permitted, and requests of other keys are not delayed", async () => {
     const [key, otherKey] = [randomUUID(), randomUUID()];
     await lockCounter(key);
     const startedAtMs = performance.now();
-    const outcomesPromise = sendBurst(limiters, { key, limit: LIMIT, requestCount: REQUEST_COUNT });
+    const outcomesPromise = sendAll(key);
     await waitForLockedCount();
     for (let n = 1; n <= 20; n += 1) expect((await limiters[0]!.count(otherKey, LIMIT)).used).to.equal(n);
-    const { passedCount, unavailableCount } = await outcomesPromise;
+    const outcomes = await outcomesPromise;
     // On a busy machine, Postgres cancels a statement later than the caller gives up. It would still count its requests.
     await eventually("no count waits for the lock", async () => (await countLockWaits()) === 0);
     await adminClient.query("ROLLBACK");
-    expect({ passed: passedCount, unavailable: unavailableCount }).to.deep.equal({
-      passed: 0,
-      unavailable: REQUEST_COUNT,
-    });
+    expect(outcomes).to.include({ passedCount: 0, unavailableCount: REQUEST_COUNT });
     // Each request waits for the previous batch, for its own batch, and for the probe that detects an outage.
     expect(performance.now() - startedAtMs, "a limit that a busy machine can meet").to.be.below(30_000);
     await eventually("requests of the key are counted again", () =>
       limiters[0]!.count(key, LIMIT).catch(() => undefined),
     );
-    expect((await sendBurst(limiters, { key, limit: LIMIT, requestCount: REQUEST_COUNT })).passedCount).to.equal(
-      LIMIT - 1,
-    );
+    expect((await sendAll(key)).passedCount).to.equal(LIMIT - 1);
   });
 
   it("a locked counter row does not delay other keys whose requests arrive at the same time", async () => {
@@ -139,11 +126,7 @@ describe("rate limiter under a burst", () => {
     const [firstCount] = await Promise.all(limiters.map((limiter) => limiter.count(key, LIMIT)));
     await limiters[0]!.count(key, LIMIT);
     proxy.disconnect();
-    const { passedCount, unavailableCount, windowEnds } = await sendBurst(limiters, {
-      key,
-      limit: LIMIT,
-      requestCount: REQUEST_COUNT,
-    });
+    const { passedCount, unavailableCount, windowEnds } = await sendAll(key);
     expect(unavailableCount).to.equal(0);
     expect(13 + passedCount).to.be.within(LIMIT - 2, LIMIT + 1);
     expect([...windowEnds], "the window goes on").to.deep.equal([firstCount!.endsAt]);
@@ -154,7 +137,7 @@ describe("rate limiter under a burst", () => {
       const sql = "SELECT points FROM rate_limit.counter WHERE key = $1";
       return (await adminClient.query(sql, [key])).rows[0].points === 13 + passedCount;
     });
-    const secondBurst = await sendBurst(limiters, { key, limit: LIMIT, requestCount: REQUEST_COUNT });
+    const secondBurst = await sendAll(key);
     expect(secondBurst.passedCount).to.equal(Math.max(0, LIMIT - 13 - passedCount));
   });
 
@@ -190,17 +173,13 @@ describe("rate limiter under a burst", () => {
   it("all processes use the same new window while Postgres does not respond", async () => {
     proxy.mute();
     const key = randomUUID();
-    const { passedCount, unavailableCount, windowEnds } = await sendBurst(limiters, {
-      key,
-      limit: LIMIT,
-      requestCount: REQUEST_COUNT,
-    });
+    const { passedCount, unavailableCount, windowEnds } = await sendAll(key);
     expect([passedCount, unavailableCount]).to.deep.equal([24, 0]);
     expect(windowEnds.size, "ends of the window").to.equal(1);
     const durationsMs: number[] = [];
     for (let burst = 0; burst < 3; burst += 1) {
       const startedAtMs = performance.now();
-      await sendBurst(limiters, { key: randomUUID(), limit: LIMIT, requestCount: REQUEST_COUNT });
+      await sendAll(randomUUID());
       durationsMs.push(performance.now() - startedAtMs);
     }
     expect(Math.min(...durationsMs), "no request waits during an outage").to.be.below(COUNT_TIMEOUT_MS);

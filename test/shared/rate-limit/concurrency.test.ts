@@ -2,34 +2,20 @@ import { IncomingMessage, type RequestListener, ServerResponse } from "node:http
 import { Socket } from "node:net";
 import { expect } from "chai";
 import type Koa from "koa";
-import { pino } from "pino";
-import { type CommandAppOptions, createCommandApp } from "../../../command/app.ts";
-import { createAuditApp } from "../../../command/audit/app.ts";
-import { createQueryApp, type QueryApiOptions } from "../../../query-api/app.ts";
-import { createUnauthorizedError, type VerifiedToken } from "../../../shared/auth/access-token.ts";
-import { createApp, type RequestState } from "../../../shared/http/app.ts";
+import type { VerifiedToken } from "../../../shared/auth/access-token.ts";
+import type { RequestState } from "../../../shared/http/app.ts";
 import { type AccessRecord, type ClinicState, requirePartnerAccess } from "../../../shared/partner-api/access.ts";
 import { createAuthentication } from "../../../shared/partner-api/authenticate.ts";
 import { partnerOperations } from "../../../shared/partner-api/operations.ts";
 import { eventually } from "../../support/eventually.ts";
+import { listRoutes, routedApps } from "../../support/routed-apps.ts";
+import { createSilentApp } from "../../support/silent-app.ts";
 
 const MAX_ADDRESS_REQUESTS = 20;
 const MAX_APPLICATION_REQUESTS = 100;
 
-const logger = pino({ enabled: false });
 /** Counts every request as the first of its window. */
-const limiter = {
-  count: async () => ({ used: 1, endsAt: Date.now() + 1_000, endsInMs: 1_000 }),
-  findExcess: () => undefined,
-};
-const appOptions = {
-  logger,
-  limiter,
-  retiredPaths: [],
-  isProxyTrusted: false,
-  brand: "SERVICE",
-  checkReadiness: async () => ({}),
-};
+const limiter = { count: async () => ({ used: 1, endsAt: Date.now() + 1_000, endsInMs: 1_000 }) };
 
 /** Address of the client. */
 let address = "192.0.2.250";
@@ -52,44 +38,14 @@ function send(handle: RequestListener, method: string, url: string, headers = {}
   });
 }
 
-interface RoutedMiddleware {
-  router?: { stack: { path: string | RegExp; methods: string[] }[] };
-}
-
-/** Lists the fixed paths that an application serves with GET. */
-function listPaths(app: Koa): string[] {
-  const layers = (app.middleware as RoutedMiddleware[]).flatMap(({ router }) => router?.stack ?? []);
-  const isGet = ({ methods }: { methods: string[] }) => methods.includes("GET") && !methods.includes("TRACE");
-  return layers.filter(isGet).flatMap(({ path }) => (typeof path === "string" && !path.includes(":") ? [path] : []));
-}
-
 describe("the limit of concurrent requests without a credential", () => {
-  const apps: Record<string, () => Koa<never>> = {
-    "query-api": () =>
-      createQueryApp({
-        ...appOptions,
-        operatorName: "Test Operator",
-        cookieName: "sb-test-auth-token",
-        origin: "http://partners.test",
-        verifySession: async () => Promise.reject(createUnauthorizedError("missing_token")),
-        verifyToken: async () => Promise.reject(createUnauthorizedError("missing_token")),
-      } as unknown as QueryApiOptions) as never,
-    command: () =>
-      createCommandApp({
-        ...appOptions,
-        tokenSigner: { jwks: { keys: [] } },
-        tokenIssuer: "http://partners.test",
-        webhookKeys: { keys: [] },
-      } as unknown as CommandAppOptions) as never,
-    audit: () => createAuditApp({ ...appOptions, signer: { jwks: { keys: [] } } } as never) as never,
-  };
-  const minPublicPaths = { "query-api": 40, command: 4, audit: 20 };
-  for (const [name, create] of Object.entries(apps))
+  const minPublicPaths = { queryApi: 40, command: 4, audit: 20 };
+  for (const name of ["queryApi", "command", "audit"] as const)
     it(`${name} handles at most 20 requests for its public documents at the same time for each address`, async () => {
-      const app = create();
-      const handle = app.callback();
+      const handle = routedApps[name].callback();
       const publicPaths: string[] = [];
-      for (const [index, path] of listPaths(app as never).entries()) {
+      const paths = [...listRoutes(name)].filter(([path, methods]) => methods.includes("GET") && !path.includes(":"));
+      for (const [index, [path]] of paths.entries()) {
         address = `192.0.2.${index}`;
         if ((await send(handle, "GET", path)).statusCode !== 200) continue;
         publicPaths.push(path);
@@ -98,11 +54,11 @@ describe("the limit of concurrent requests without a credential", () => {
         expect(refusal.statusCode, path).to.equal(429);
         expect(refusal.getHeaders(), path).to.include({ "ratelimit-remaining": "0", "retry-after": "1" });
       }
-      expect(publicPaths).to.have.length.of.at.least(minPublicPaths[name as keyof typeof minPublicPaths]);
+      expect(publicPaths).to.have.length.of.at.least(minPublicPaths[name]);
     });
 
   it("command handles at most 20 token exchanges at the same time for each address", async () => {
-    const handle = (apps.command as () => Koa<never>)().callback();
+    const handle = routedApps.command.callback();
     const statuses = new Map<number, number>();
     for (let count = 0; count < 25; count += 1) {
       const { statusCode } = await send(handle, "POST", "/sandbox/v1/oauth/token");
@@ -136,7 +92,7 @@ describe("the authentication of a partner's request", () => {
   function serve(findAccess: () => Promise<AccessRecord>, findExcess: () => unknown = () => undefined) {
     const operation = partnerOperations.getClinicContext;
     const dependencies = { verify: async () => token, limiter: { ...limiter, findExcess } as never, brand: "SERVICE" };
-    const app = createApp(appOptions);
+    const app = createSilentApp();
     app.use(createAuthentication(dependencies).authenticate(operation, "production") as Koa.Middleware<RequestState>);
     app.use(async (ctx) => {
       requirePartnerAccess(ctx as unknown as Koa.ParameterizedContext<ClinicState>, operation, await findAccess());

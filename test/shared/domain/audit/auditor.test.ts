@@ -20,8 +20,7 @@ describe("an auditor", () => {
   it("an auditor can be erased after the revocation only, and repeating the erasure changes nothing", () => {
     given(auditorAggregate).when(erase, "auditor_not_found");
     given(auditorAggregate, registered).when(erase, "auditor_not_revoked");
-    given(auditorAggregate, registered, revoked).when(erase, [erased]);
-    given(auditorAggregate, registered, revoked, erased).when(erase, []);
+    given(auditorAggregate, registered, revoked).whenOnce(erase, erased);
   });
 
   it("an erasure of contact data removes the name, also of an auditor that was registered in plain text", () => {

@@ -8,6 +8,9 @@ import { given } from "../../../support/given.ts";
 import { clinic } from "./a-clinic.ts";
 import { clinicId, mainBranchId, otherClinicId, otherId, someId } from "./ids.ts";
 
+const givenService = (...history: ServiceEvent[]) => given(serviceAggregate, ...history);
+const givenResource = (...history: ResourceEvent[]) => given(resourceAggregate, ...history);
+
 describe("a service", () => {
   const target = { clinicId, serviceId: someId };
   const offerInput = { ...target, name: "Consultation", category: null, price: 60, taxable: true };
@@ -17,28 +20,23 @@ describe("a service", () => {
   const reinstated: ServiceEvent = { type: "ServiceReinstated", data: { serviceId: someId } };
 
   it("a service can be offered only once, with a price in the clinic's currency", () => {
-    given(serviceAggregate).when(services.offerService(offerInput, clinic), [offered]);
-    given(serviceAggregate, offered, repriced).when(services.offerService(offerInput, clinic), []);
-    given(serviceAggregate, offered).when(
-      services.offerService({ ...offerInput, name: "Other" }, clinic),
-      "service_exists",
-    );
+    givenService().when(services.offerService(offerInput, clinic), [offered]);
+    givenService(offered, repriced).when(services.offerService(offerInput, clinic), []);
+    givenService(offered).when(services.offerService({ ...offerInput, name: "Other" }, clinic), "service_exists");
   });
   it("repricing a service records an event only if the price differs", () => {
     const reprice = services.repriceService({ ...target, price: 65 });
-    given(serviceAggregate, offered).when(reprice, [repriced]);
-    given(serviceAggregate, offered, repriced).when(reprice, []);
+    givenService(offered).whenOnce(reprice, repriced);
   });
   it("withdrawing a withdrawn service or reinstating an active service changes nothing", () => {
-    given(serviceAggregate, offered).when(services.withdrawService(target), [withdrawn]);
-    given(serviceAggregate, offered, withdrawn).when(services.withdrawService(target), []);
-    given(serviceAggregate, offered, withdrawn).when(services.reinstateService(target), [reinstated]);
-    given(serviceAggregate, offered).when(services.reinstateService(target), []);
+    givenService(offered).whenOnce(services.withdrawService(target), withdrawn);
+    givenService(offered, withdrawn).when(services.reinstateService(target), [reinstated]);
+    givenService(offered).when(services.reinstateService(target), []);
   });
   it("a service of another clinic is reported as missing", () => {
     const foreignTarget = { ...target, clinicId: otherClinicId };
     for (const decide of [services.withdrawService, services.reinstateService])
-      given(serviceAggregate, offered).when(decide(foreignTarget), "service_not_found");
+      givenService(offered).when(decide(foreignTarget), "service_not_found");
   });
 });
 
@@ -57,31 +55,21 @@ describe("a resource", () => {
   const retired: ResourceEvent = { type: "ResourceRetired", data: { resourceId: someId } };
 
   it("a resource can be added only once, and the default time zone of a resource is the clinic's time zone", () => {
-    given(resourceAggregate).when(resources.addResource(resourceInput, clinic), [added]);
-    given(resourceAggregate, added, retired).when(resources.addResource(resourceInput, clinic), []);
+    givenResource().when(resources.addResource(resourceInput, clinic), [added]);
+    givenResource(added, retired).when(resources.addResource(resourceInput, clinic), []);
     const metadata = { floor: 3 };
-    given(resourceAggregate, added).when(
-      resources.addResource({ ...resourceInput, metadata }, clinic),
-      "resource_exists",
-    );
+    givenResource(added).when(resources.addResource({ ...resourceInput, metadata }, clinic), "resource_exists");
   });
   it("a resource needs a branch of the clinic and a valid time zone", () => {
-    given(resourceAggregate).when(
-      resources.addResource({ ...resourceInput, branchId: otherId }, clinic),
-      "branch_not_found",
-    );
-    given(resourceAggregate).when(
+    givenResource().when(resources.addResource({ ...resourceInput, branchId: otherId }, clinic), "branch_not_found");
+    givenResource().when(
       resources.addResource({ ...resourceInput, timezone: "Mars/Olympus" }, clinic),
       "invalid_timezone",
     );
   });
   it("retiring a retired resource changes nothing", () => {
-    given(resourceAggregate, added).when(resources.retireResource(target), [retired]);
-    given(resourceAggregate, added, retired).when(resources.retireResource(target), []);
-    given(resourceAggregate, added).when(
-      resources.retireResource({ ...target, clinicId: otherClinicId }),
-      "resource_not_found",
-    );
+    givenResource(added).whenOnce(resources.retireResource(target), retired);
+    givenResource(added).when(resources.retireResource({ ...target, clinicId: otherClinicId }), "resource_not_found");
   });
 
   const rule = {
@@ -98,19 +86,17 @@ describe("a resource", () => {
   const ruleRemoved: ResourceEvent = { type: "AvailabilityRuleRemoved", data: { resourceId: someId, ruleId: otherId } };
 
   it("an availability rule is set, replaced and removed", () => {
-    given(resourceAggregate, added).when(resources.setRule({ ...target, ...rule }), [ruleSet]);
-    given(resourceAggregate, added, ruleSet).when(resources.setRule({ ...target, ...rule }), []);
+    givenResource(added).whenOnce(resources.setRule({ ...target, ...rule }), ruleSet);
     const otherRule = { ...rule, weekday: 2 };
-    given(resourceAggregate, added, ruleSet).when(resources.setRule({ ...target, ...otherRule }), [
+    givenResource(added, ruleSet).when(resources.setRule({ ...target, ...otherRule }), [
       { type: "AvailabilityRuleSet", data: { resourceId: someId, ...otherRule } },
     ]);
     const removeRule = resources.removeRule({ ...target, ruleId: otherId });
-    given(resourceAggregate, added, ruleSet).when(removeRule, [ruleRemoved]);
-    given(resourceAggregate, added, ruleSet, ruleRemoved).when(removeRule, []);
+    givenResource(added, ruleSet).whenOnce(removeRule, ruleRemoved);
   });
   it("an availability rule may end at the end of the day", () => {
     const nightRule = { ...rule, startsAt: "00:00:00", endsAt: "24:00:00" };
-    given(resourceAggregate, added).when(resources.setRule({ ...target, ...nightRule }), [
+    givenResource(added).when(resources.setRule({ ...target, ...nightRule }), [
       { type: "AvailabilityRuleSet", data: { resourceId: someId, ...nightRule } },
     ]);
     const { startsAt, endsAt } = resourceStreams.events.AvailabilityRuleSet.shape;
@@ -133,9 +119,9 @@ describe("a resource", () => {
   for (const { change, code } of invalidRules)
     it(`an invalid availability rule is refused with ${code}`, () => {
       const setRule = resources.setRule({ ...target, ...rule, ...change });
-      given(resourceAggregate, added).when(setRule, code);
+      givenResource(added).when(setRule, code);
     });
   it("a retired resource accepts no availability rule", () => {
-    given(resourceAggregate, added, retired).when(resources.setRule({ ...target, ...rule }), "resource_retired");
+    givenResource(added, retired).when(resources.setRule({ ...target, ...rule }), "resource_retired");
   });
 });

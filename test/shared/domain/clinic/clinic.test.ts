@@ -7,6 +7,8 @@ import { given } from "../../../support/given.ts";
 import { branchesOpened, registered, registration } from "./a-clinic.ts";
 import { clinicId, mainBranchId, otherBranchId, someId } from "./ids.ts";
 
+const givenClinic = (...history: ClinicEvent[]) => given(clinicAggregate, ...history);
+
 /** Codes that the runtime still knows. */
 const WITHDRAWN_CURRENCIES = ["ANG", "BGN", "CUC", "HRK", "SLL", "ZWL"];
 const UNITS_OF_ACCOUNT = ["XDR", "XSU"];
@@ -16,22 +18,22 @@ const closed: ClinicEvent = { type: "ClinicClosed", data: { clinicId, reason: "G
 
 describe("registering a clinic", () => {
   it("a clinic with a new id is registered", () => {
-    given(clinicAggregate).when(clinics.registerClinic(registration), [registered]);
+    givenClinic().when(clinics.registerClinic(registration), [registered]);
   });
   it("repeating a clinic's registration changes nothing", () => {
-    given(clinicAggregate, registered, suspended).when(clinics.registerClinic(registration), []);
+    givenClinic(registered, suspended).when(clinics.registerClinic(registration), []);
   });
   it("a clinic cannot be registered with the id of another clinic", () => {
     const otherRegistration = { ...registration, name: "Other" };
-    given(clinicAggregate, registered).when(clinics.registerClinic(otherRegistration), "clinic_exists");
+    givenClinic(registered).when(clinics.registerClinic(otherRegistration), "clinic_exists");
   });
   for (const timezone of ["Europe/Atlantis", "+02:00", "", "europe", "US/Eastern", "EST"])
     it(`a clinic cannot be registered with the time zone "${timezone}"`, () => {
-      given(clinicAggregate).when(clinics.registerClinic({ ...registration, timezone }), "invalid_timezone");
+      givenClinic().when(clinics.registerClinic({ ...registration, timezone }), "invalid_timezone");
     });
   for (const currency of ["ABC", ...WITHDRAWN_CURRENCIES, ...UNITS_OF_ACCOUNT])
     it(`a clinic cannot be registered with the currency ${currency}`, () => {
-      given(clinicAggregate).when(clinics.registerClinic({ ...registration, currency }), "invalid_currency");
+      givenClinic().when(clinics.registerClinic({ ...registration, currency }), "invalid_currency");
     });
 
   it("a clinic can be registered with each currency that the runtime knows and that is not withdrawn", () => {
@@ -43,11 +45,11 @@ describe("registering a clinic", () => {
   });
   for (const locale of ["not a locale", "zz-ZZ"])
     it(`a clinic cannot be registered with the locale "${locale}"`, () => {
-      given(clinicAggregate).when(clinics.registerClinic({ ...registration, locale }), "invalid_locale");
+      givenClinic().when(clinics.registerClinic({ ...registration, locale }), "invalid_locale");
     });
   it("a clinic that is not a demo cannot be registered with an expiry time", () => {
     const expiringRegistration = { ...registration, demoExpiresAt: "2027-01-01T00:00:00.000Z" };
-    given(clinicAggregate).when(clinics.registerClinic(expiringRegistration), "expiry_without_demo");
+    givenClinic().when(clinics.registerClinic(expiringRegistration), "expiry_without_demo");
   });
 });
 
@@ -57,21 +59,19 @@ describe("the lifecycle of a clinic", () => {
   const close = clinics.closeClinic({ clinicId, reason: "Given up" });
 
   it("suspending a suspended clinic changes nothing", () => {
-    given(clinicAggregate, registered).when(suspend, [suspended]);
-    given(clinicAggregate, registered, suspended).when(suspend, []);
+    givenClinic(registered).whenOnce(suspend, suspended);
   });
   it("reinstating an active clinic changes nothing", () => {
     const reinstated: ClinicEvent = { type: "ClinicReinstated", data: { clinicId } };
-    given(clinicAggregate, registered, suspended).when(reinstate, [reinstated]);
-    given(clinicAggregate, registered, suspended, reinstated).when(reinstate, []);
+    givenClinic(registered, suspended).whenOnce(reinstate, reinstated);
   });
   it("a closed clinic cannot be suspended or reinstated", () => {
-    given(clinicAggregate, registered, suspended).when(close, [closed]);
-    given(clinicAggregate, registered, closed).when(close, []);
-    for (const decide of [suspend, reinstate]) given(clinicAggregate, registered, closed).when(decide, "clinic_closed");
+    givenClinic(registered, suspended).when(close, [closed]);
+    givenClinic(registered, closed).when(close, []);
+    for (const decide of [suspend, reinstate]) givenClinic(registered, closed).when(decide, "clinic_closed");
   });
   it("an unknown clinic cannot be suspended, reinstated or closed", () => {
-    for (const decide of [suspend, reinstate, close]) given(clinicAggregate).when(decide, "clinic_not_found");
+    for (const decide of [suspend, reinstate, close]) givenClinic().when(decide, "clinic_not_found");
   });
 });
 
@@ -81,15 +81,15 @@ describe("a clinic's branches", () => {
     clinics.openBranch({ clinicId, branchId, name, city });
 
   it("only the first branch of a clinic is its main branch", () => {
-    given(clinicAggregate, registered).when(open(mainBranchId, "Old Town", null), [mainBranch]);
-    given(clinicAggregate, registered, mainBranch).when(open(otherBranchId, "Lakeside", "Zug"), [secondBranch]);
+    givenClinic(registered).when(open(mainBranchId, "Old Town", null), [mainBranch]);
+    givenClinic(registered, mainBranch).when(open(otherBranchId, "Lakeside", "Zug"), [secondBranch]);
   });
   it("repeating the opening of a branch changes nothing, and another branch with the same id is refused", () => {
-    given(clinicAggregate, registered, mainBranch).when(open(mainBranchId, "Old Town", null), []);
-    given(clinicAggregate, registered, mainBranch).when(open(mainBranchId, "Other", null), "branch_exists");
+    givenClinic(registered, mainBranch).when(open(mainBranchId, "Old Town", null), []);
+    givenClinic(registered, mainBranch).when(open(mainBranchId, "Other", null), "branch_exists");
   });
   it("a clinic's state lists the branches in opening order", () => {
-    const { state } = given(clinicAggregate, registered, mainBranch, secondBranch);
+    const { state } = givenClinic(registered, mainBranch, secondBranch);
     expect(state?.branches.map(({ id, isMain }) => [id, isMain])).to.deep.equal([
       [mainBranchId, true],
       [otherBranchId, false],
@@ -97,7 +97,7 @@ describe("a clinic's branches", () => {
     expect(state).to.include({ status: "active", sandboxGeneration: 0, currency: "CHF" });
   });
   it("a branch cannot be opened in a closed clinic", () => {
-    given(clinicAggregate, registered, closed).when(open(someId, "New", null), "clinic_closed");
+    givenClinic(registered, closed).when(open(someId, "New", null), "clinic_closed");
   });
 });
 
@@ -109,18 +109,16 @@ describe("a clinic's subscription and entitlements", () => {
 
   it("changing a subscription records an event only if the data differs", () => {
     const changeSubscription = clinics.changeSubscription({ clinicId, ...subscription });
-    given(clinicAggregate, registered).when(changeSubscription, [subscribed]);
-    given(clinicAggregate, registered, subscribed).when(changeSubscription, []);
+    givenClinic(registered).whenOnce(changeSubscription, subscribed);
     const cancelledSubscription = { clinicId, ...subscription, status: "cancelled" as const };
-    given(clinicAggregate, registered, subscribed).when(clinics.changeSubscription(cancelledSubscription), [
+    givenClinic(registered, subscribed).when(clinics.changeSubscription(cancelledSubscription), [
       { type: "SubscriptionChanged", data: cancelledSubscription },
     ]);
   });
   it("setting an entitlement records an event only if the data differs", () => {
-    given(clinicAggregate, registered).when(clinics.setEntitlement(entitlement), [entitled]);
-    given(clinicAggregate, registered, entitled).when(clinics.setEntitlement(entitlement), []);
+    givenClinic(registered).whenOnce(clinics.setEntitlement(entitlement), entitled);
     const disabledEntitlement = { ...entitlement, enabled: false };
-    given(clinicAggregate, registered, entitled).when(clinics.setEntitlement(disabledEntitlement), [
+    givenClinic(registered, entitled).when(clinics.setEntitlement(disabledEntitlement), [
       { type: "EntitlementSet", data: disabledEntitlement },
     ]);
   });
@@ -132,15 +130,14 @@ describe("a clinic's retention rules", () => {
   const removed: ClinicEvent = { type: "RetentionRuleSet", data: { ...rule, months: null } };
 
   it("setting or removing a retention rule records an event only if the rule differs", () => {
-    given(clinicAggregate, registered).when(clinics.setRetentionRule(rule), [ruleSet]);
-    given(clinicAggregate, registered, ruleSet).when(clinics.setRetentionRule(rule), []);
+    givenClinic(registered).whenOnce(clinics.setRetentionRule(rule), ruleSet);
     const remove = clinics.setRetentionRule({ ...rule, months: null });
-    given(clinicAggregate, registered, ruleSet).when(remove, [removed]);
-    given(clinicAggregate, registered).when(remove, []);
-    expect(given(clinicAggregate, registered, ruleSet).state?.retentionMonths).to.deep.equal({ notes: 60 });
-    expect(given(clinicAggregate, registered, ruleSet, removed).state?.retentionMonths).to.deep.equal({});
+    givenClinic(registered, ruleSet).when(remove, [removed]);
+    givenClinic(registered).when(remove, []);
+    expect(givenClinic(registered, ruleSet).state?.retentionMonths).to.deep.equal({ notes: 60 });
+    expect(givenClinic(registered, ruleSet, removed).state?.retentionMonths).to.deep.equal({});
   });
   it("a closed clinic can set a retention rule, because it still has customers' data", () => {
-    given(clinicAggregate, registered, closed).when(clinics.setRetentionRule(rule), [ruleSet]);
+    givenClinic(registered, closed).when(clinics.setRetentionRule(rule), [ruleSet]);
   });
 });

@@ -11,6 +11,9 @@ import { decideOrRefuse } from "../decide-or-refuse.ts";
 import { clinic } from "./a-clinic.ts";
 import { clinicId, mainBranchId, otherClinicId, otherId, someId } from "./ids.ts";
 
+const givenHold = (...history: HoldEvent[]) => given(holdAggregate, ...history);
+const givenTicket = (...history: QueueTicketEvent[]) => given(queueTicketAggregate, ...history);
+
 describe("a hold", () => {
   const target = { clinicId, holdId: someId };
   const now = Date.parse("2026-05-04T08:00:00.000Z");
@@ -26,9 +29,9 @@ describe("a hold", () => {
   const released: HoldEvent = { type: "HoldReleased", data: { holdId: someId } };
 
   it("repeating a command to place a hold changes nothing, even after the hold expired", () => {
-    given(holdAggregate).when(holds.placeHold(placement, clinic, now), [placed]);
+    givenHold().when(holds.placeHold(placement, clinic, now), [placed]);
     const nextDayMs = now + 86_400_000;
-    given(holdAggregate, placed).when(holds.placeHold(placement, clinic, nextDayMs), []);
+    givenHold(placed).when(holds.placeHold(placement, clinic, nextDayMs), []);
   });
   const invalidHolds = [
     { change: { endsAt: placement.startsAt }, code: "hold_ends_before_start" },
@@ -38,12 +41,11 @@ describe("a hold", () => {
   ];
   for (const { change, code } of invalidHolds)
     it(`an invalid hold is refused with ${code}`, () => {
-      given(holdAggregate).when(holds.placeHold({ ...placement, ...change }, clinic, now), code);
+      givenHold().when(holds.placeHold({ ...placement, ...change }, clinic, now), code);
     });
   it("releasing a released hold changes nothing", () => {
-    given(holdAggregate, placed).when(holds.releaseHold(target), [released]);
-    given(holdAggregate, placed, released).when(holds.releaseHold(target), []);
-    given(holdAggregate, placed).when(holds.releaseHold({ ...target, clinicId: otherClinicId }), "hold_not_found");
+    givenHold(placed).whenOnce(holds.releaseHold(target), released);
+    givenHold(placed).when(holds.releaseHold({ ...target, clinicId: otherClinicId }), "hold_not_found");
   });
 });
 
@@ -71,12 +73,9 @@ describe("a queue ticket", () => {
   const markedNoShow: QueueTicketEvent = { type: "QueueTicketMarkedNoShow", data: { ticketId } };
 
   it("a queue ticket can be issued only once, and only at a branch of the clinic", () => {
-    given(queueTicketAggregate).when(tickets.issueTicket(issueInput, clinic), [issued]);
-    given(queueTicketAggregate, issued, called).when(tickets.issueTicket(issueInput, clinic), []);
-    given(queueTicketAggregate).when(
-      tickets.issueTicket({ ...issueInput, branchId: otherId }, clinic),
-      "branch_not_found",
-    );
+    givenTicket().when(tickets.issueTicket(issueInput, clinic), [issued]);
+    givenTicket(issued, called).when(tickets.issueTicket(issueInput, clinic), []);
+    givenTicket().when(tickets.issueTicket({ ...issueInput, branchId: otherId }, clinic), "branch_not_found");
   });
 
   const histories: Record<QueueTicketStatus, QueueTicketEvent[]> = {
@@ -101,27 +100,23 @@ describe("a queue ticket", () => {
           : "is refused";
       it(`changing a queue ticket from the status ${status} to ${toStatus} ${outcome}`, () => {
         const outcomes = { succeeds: [event], "changes nothing": [], "is refused": "illegal_ticket_move" };
-        given(queueTicketAggregate, ...history).when(decide(target), outcomes[outcome]);
+        givenTicket(...history).when(decide(target), outcomes[outcome]);
       });
     }
   }
   it("a queue ticket of another clinic is reported as missing", () => {
-    given(queueTicketAggregate, issued).when(
-      tickets.callTicket({ ...target, clinicId: otherClinicId }),
-      "queue_ticket_not_found",
-    );
+    givenTicket(issued).when(tickets.callTicket({ ...target, clinicId: otherClinicId }), "queue_ticket_not_found");
   });
 
   it("only a ticket without a customer can be erased by itself", () => {
     const erasure: Erasure = { categories: ["notes"], cause: "retention", reason: "Kept for 12 months" };
     const erased: QueueTicketEvent = { type: "QueueTicketDataErased", data: { ticketId, ...erasure } };
     const erase = tickets.eraseTicket({ ...target, ...erasure });
-    given(queueTicketAggregate, issued).when(erase, [erased]);
-    given(queueTicketAggregate, issued, erased).when(erase, []);
+    givenTicket(issued).whenOnce(erase, erased);
     const issuedForCustomer: QueueTicketEvent = { ...issued, data: { ...issueInput, customerId: otherId } };
-    given(queueTicketAggregate, issuedForCustomer).when(erase, "ticket_has_customer");
+    givenTicket(issuedForCustomer).when(erase, "ticket_has_customer");
     const issuedWithNotes: QueueTicketEvent = { ...issued, data: { ...issueInput, notes: "Bites" } };
-    expect(given(queueTicketAggregate, issuedWithNotes, erased, called).state).to.deep.include({
+    expect(givenTicket(issuedWithNotes, erased, called).state).to.deep.include({
       status: "called",
       issue: issueInput,
     });

@@ -6,6 +6,8 @@ import { fold, given } from "../../../support/given.ts";
 import { clinic } from "./a-clinic.ts";
 import { clinicId, mainBranchId, otherClinicId, otherId, someId } from "./ids.ts";
 
+const givenMembership = (...history: MembershipEvent[]) => given(membershipAggregate, ...history);
+
 const membershipId = someId;
 const rights = {
   role: "manager" as const,
@@ -21,17 +23,16 @@ const target = { clinicId, membershipId };
 
 describe("a membership", () => {
   it("repeating the grant of a membership changes nothing", () => {
-    given(membershipAggregate).when(memberships.grantMembership(grant, clinic), [granted]);
-    given(membershipAggregate, granted, accepted).when(memberships.grantMembership(grant, clinic), []);
-    given(membershipAggregate, granted).when(
+    givenMembership().when(memberships.grantMembership(grant, clinic), [granted]);
+    givenMembership(granted, accepted).when(memberships.grantMembership(grant, clinic), []);
+    givenMembership(granted).when(
       memberships.grantMembership({ ...grant, role: "owner" }, clinic),
       "membership_exists",
     );
   });
   it("a membership can be accepted only once, and not after the membership was revoked", () => {
-    given(membershipAggregate, granted).when(memberships.acceptMembership(target), [accepted]);
-    given(membershipAggregate, granted, accepted).when(memberships.acceptMembership(target), []);
-    given(membershipAggregate, granted, revoked).when(memberships.acceptMembership(target), "membership_revoked");
+    givenMembership(granted).whenOnce(memberships.acceptMembership(target), accepted);
+    givenMembership(granted, revoked).when(memberships.acceptMembership(target), "membership_revoked");
   });
   it("changing a membership's rights records an event only if the rights differ", () => {
     const changePermissions = memberships.changePermissions({ ...target, ...rights, permissions: [] }, clinic);
@@ -39,29 +40,25 @@ describe("a membership", () => {
       type: "MembershipPermissionsChanged",
       data: { membershipId, ...rights, permissions: [] },
     };
-    given(membershipAggregate, granted).when(changePermissions, [permissionsChanged]);
-    given(membershipAggregate, granted, permissionsChanged).when(changePermissions, []);
-    given(membershipAggregate, granted, revoked).when(changePermissions, "membership_revoked");
+    givenMembership(granted).whenOnce(changePermissions, permissionsChanged);
+    givenMembership(granted, revoked).when(changePermissions, "membership_revoked");
   });
   it("revoking a revoked membership changes nothing", () => {
     const revoke = memberships.revokeMembership({ ...target, reason: null }, undefined);
-    given(membershipAggregate, granted).when(revoke, [revoked]);
-    given(membershipAggregate, granted, revoked).when(revoke, []);
+    givenMembership(granted).whenOnce(revoke, revoked);
   });
   it("the membership of an erased user can be revoked without a reason only", () => {
     const data = { userId: otherId, categories: ["contact" as const], cause: "request" as const, reason: "Request 17" };
     const user = fold(portalUserAggregate, [{ type: "PortalUserDataErased", data }]);
     const revoke = memberships.revokeMembership({ ...target, reason: "Left" }, user);
-    given(membershipAggregate, granted).when(revoke, "portal_user_erased");
-    given(membershipAggregate, granted, revoked).when(revoke, []);
-    given(membershipAggregate, granted).when(memberships.revokeMembership({ ...target, reason: null }, user), [
-      revoked,
-    ]);
+    givenMembership(granted).when(revoke, "portal_user_erased");
+    givenMembership(granted, revoked).when(revoke, []);
+    givenMembership(granted).when(memberships.revokeMembership({ ...target, reason: null }, user), [revoked]);
   });
   it("a membership of another clinic is reported as missing", () => {
     const foreignTarget = { ...target, clinicId: otherClinicId };
-    given(membershipAggregate, granted).when(memberships.acceptMembership(foreignTarget), "membership_not_found");
-    given(membershipAggregate, granted).when(
+    givenMembership(granted).when(memberships.acceptMembership(foreignTarget), "membership_not_found");
+    givenMembership(granted).when(
       memberships.revokeMembership({ ...foreignTarget, reason: null }, undefined),
       "membership_not_found",
     );
@@ -71,10 +68,10 @@ describe("a membership", () => {
 describe("the branches of a membership", () => {
   it("a member with a list of branches has access to these branches only", () => {
     const scope = { branchIds: [mainBranchId], branchAccess: "scoped" as const };
-    given(membershipAggregate).when(memberships.grantMembership({ ...grant, branchIds: [mainBranchId] }, clinic), [
+    givenMembership().when(memberships.grantMembership({ ...grant, branchIds: [mainBranchId] }, clinic), [
       { type: "MembershipGranted", data: { ...grant, ...scope } },
     ]);
-    given(membershipAggregate, granted).when(
+    givenMembership(granted).when(
       memberships.changePermissions({ ...target, ...rights, branchIds: [mainBranchId] }, clinic),
       [{ type: "MembershipPermissionsChanged", data: { membershipId, ...rights, ...scope } }],
     );
@@ -82,8 +79,8 @@ describe("the branches of a membership", () => {
 
   it("a membership with a branch of another clinic is refused", () => {
     const scope = { branchIds: [mainBranchId, otherId] };
-    given(membershipAggregate).when(memberships.grantMembership({ ...grant, ...scope }, clinic), "branch_not_found");
-    given(membershipAggregate, granted).when(
+    givenMembership().when(memberships.grantMembership({ ...grant, ...scope }, clinic), "branch_not_found");
+    givenMembership(granted).when(
       memberships.changePermissions({ ...target, ...rights, ...scope }, clinic),
       "branch_not_found",
     );

@@ -18,6 +18,11 @@ import { given } from "../../../support/given.ts";
 import { clinic } from "./a-clinic.ts";
 import { clinicId, mainBranchId, otherClinicId, otherId, someId } from "./ids.ts";
 
+const givenStaff = (...history: StaffEvent[]) => given(staffAggregate, ...history);
+const givenCustomer = (...history: CustomerEvent[]) => given(customerAggregate, ...history);
+const givenAnimal = (...history: AnimalEvent[]) => given(animalAggregate, ...history);
+const givenUser = (...history: PortalUserEvent[]) => given(portalUserAggregate, ...history);
+
 const erasure: Erasure = { categories: ["contact"], cause: "request", reason: "Request 17" };
 
 describe("staff", () => {
@@ -35,30 +40,28 @@ describe("staff", () => {
   const target = { clinicId, staffId: someId };
 
   it("repeating the hiring of a staff member changes nothing", () => {
-    given(staffAggregate).when(staff.hireStaff(hireInput), [hired]);
-    given(staffAggregate, hired, deactivated).when(staff.hireStaff(hireInput), []);
-    given(staffAggregate, hired).when(staff.hireStaff({ ...hireInput, role: "owner" }), "staff_member_exists");
+    givenStaff().when(staff.hireStaff(hireInput), [hired]);
+    givenStaff(hired, deactivated).when(staff.hireStaff(hireInput), []);
+    givenStaff(hired).when(staff.hireStaff({ ...hireInput, role: "owner" }), "staff_member_exists");
   });
   it("deactivating an inactive staff member or reactivating an active staff member changes nothing", () => {
-    given(staffAggregate, hired).when(staff.deactivateStaff(target), [deactivated]);
-    given(staffAggregate, hired, deactivated).when(staff.deactivateStaff(target), []);
-    given(staffAggregate, hired, deactivated).when(staff.reactivateStaff(target), [reactivated]);
-    given(staffAggregate, hired).when(staff.reactivateStaff(target), []);
+    givenStaff(hired).whenOnce(staff.deactivateStaff(target), deactivated);
+    givenStaff(hired, deactivated).when(staff.reactivateStaff(target), [reactivated]);
+    givenStaff(hired).when(staff.reactivateStaff(target), []);
   });
   it("a staff member of another clinic is reported as missing", () => {
     const foreignTarget = { ...target, clinicId: otherClinicId };
-    given(staffAggregate, hired).when(staff.deactivateStaff(foreignTarget), "staff_member_not_found");
-    given(staffAggregate).when(staff.reactivateStaff(target), "staff_member_not_found");
-    given(staffAggregate, hired).when(staff.eraseStaff({ ...foreignTarget, ...erasure }), "staff_member_not_found");
+    givenStaff(hired).when(staff.deactivateStaff(foreignTarget), "staff_member_not_found");
+    givenStaff().when(staff.reactivateStaff(target), "staff_member_not_found");
+    givenStaff(hired).when(staff.eraseStaff({ ...foreignTarget, ...erasure }), "staff_member_not_found");
   });
   it("a staff member can be deactivated but not reactivated after an erasure of the contact data", () => {
     const erased: StaffEvent = { type: "StaffDataErased", data: { staffId: someId, ...erasure } };
     const erase = staff.eraseStaff({ ...target, ...erasure });
-    given(staffAggregate, hired).when(erase, [erased]);
-    given(staffAggregate, hired, erased).when(erase, []);
-    given(staffAggregate, hired, erased).when(staff.deactivateStaff(target), [deactivated]);
-    given(staffAggregate, hired, erased, deactivated).when(staff.reactivateStaff(target), "staff_member_erased");
-    given(staffAggregate, hired, erased).when(staff.hireStaff(hireInput), "staff_member_erased");
+    givenStaff(hired).whenOnce(erase, erased);
+    givenStaff(hired, erased).when(staff.deactivateStaff(target), [deactivated]);
+    givenStaff(hired, erased, deactivated).when(staff.reactivateStaff(target), "staff_member_erased");
+    givenStaff(hired, erased).when(staff.hireStaff(hireInput), "staff_member_erased");
   });
 });
 
@@ -74,19 +77,19 @@ describe("a customer", () => {
       type: "CustomerDetailsChanged",
       data: { customerId: someId, ...details, phone: "2" },
     };
-    given(customerAggregate).when(customers.registerCustomer(registration), [registered]);
-    given(customerAggregate, registered, detailsChanged).when(customers.registerCustomer(registration), []);
+    givenCustomer().when(customers.registerCustomer(registration), [registered]);
+    givenCustomer(registered, detailsChanged).when(customers.registerCustomer(registration), []);
   });
   it("a customer of another clinic is reported as missing", () => {
     const otherInput = { ...registration, clinicId: otherClinicId };
-    given(customerAggregate, registered).when(customers.registerCustomer(otherInput), "customer_exists");
-    given(customerAggregate, registered).when(changeDetails({ phone: "2" }, otherClinicId), "customer_not_found");
+    givenCustomer(registered).when(customers.registerCustomer(otherInput), "customer_exists");
+    givenCustomer(registered).when(changeDetails({ phone: "2" }, otherClinicId), "customer_not_found");
   });
   it("changing a customer's details leaves omitted details unchanged", () => {
-    given(customerAggregate, registered).when(changeDetails({ phone: null }), [
+    givenCustomer(registered).when(changeDetails({ phone: null }), [
       { type: "CustomerDetailsChanged", data: { customerId: someId, ...details, phone: null } },
     ]);
-    given(customerAggregate, registered).when(changeDetails({ phone: "1" }), []);
+    givenCustomer(registered).when(changeDetails({ phone: "1" }), []);
   });
   const erase = (categories: Erasure["categories"], requestedClinicId = clinicId) =>
     customers.eraseCustomer({ clinicId: requestedClinicId, customerId: someId, ...erasure, categories });
@@ -96,36 +99,31 @@ describe("a customer", () => {
   });
 
   it("a customer of another clinic cannot be erased", () => {
-    given(customerAggregate, registered).when(erase(["contact"], otherClinicId), "customer_not_found");
-    given(customerAggregate).when(erase(["contact"]), "customer_not_found");
+    givenCustomer(registered).when(erase(["contact"], otherClinicId), "customer_not_found");
+    givenCustomer().when(erase(["contact"]), "customer_not_found");
   });
   it("a customer cannot be changed after an erasure of the contact data, and repeating the erasure changes nothing", () => {
     const erased = createErasedEvent(["contact", "notes"]);
-    given(customerAggregate, registered).when(erase(["contact", "notes"]), [erased]);
-    given(customerAggregate, registered, erased).when(changeDetails({ phone: "2" }), "customer_erased");
-    given(customerAggregate, registered, erased).when(customers.registerCustomer(registration), "customer_erased");
-    given(customerAggregate, registered, erased).when(erase(["notes"]), []);
-    given(customerAggregate, registered, erased).when(erase(["animal", "contact"]), [
-      createErasedEvent(["animal", "contact"]),
-    ]);
+    givenCustomer(registered).when(erase(["contact", "notes"]), [erased]);
+    givenCustomer(registered, erased).when(changeDetails({ phone: "2" }), "customer_erased");
+    givenCustomer(registered, erased).when(customers.registerCustomer(registration), "customer_erased");
+    givenCustomer(registered, erased).when(erase(["notes"]), []);
+    givenCustomer(registered, erased).when(erase(["animal", "contact"]), [createErasedEvent(["animal", "contact"])]);
   });
   it("notes that were recorded after an erasure of notes can be erased after an erasure of the contact data", () => {
     const [erasedNotes, erasedContact] = [createErasedEvent(["notes"]), createErasedEvent(["contact"])];
-    given(customerAggregate, registered, erasedNotes, erasedContact).when(erase(["notes"]), [erasedNotes]);
-    given(customerAggregate, registered, erasedNotes, erasedContact, erasedNotes).when(erase(["notes", "contact"]), []);
-    given(customerAggregate, registered, erasedContact, createErasedEvent(["animal", "contact"])).when(
-      erase(["animal"]),
-      [],
-    );
+    givenCustomer(registered, erasedNotes, erasedContact).when(erase(["notes"]), [erasedNotes]);
+    givenCustomer(registered, erasedNotes, erasedContact, erasedNotes).when(erase(["notes", "contact"]), []);
+    givenCustomer(registered, erasedContact, createErasedEvent(["animal", "contact"])).when(erase(["animal"]), []);
   });
   it("notes can be erased several times, because a customer with contact data can get new notes", () => {
     const erased = createErasedEvent(["notes"]);
-    given(customerAggregate, registered, erased).when(erase(["notes"]), [erased]);
+    givenCustomer(registered, erased).when(erase(["notes"]), [erased]);
     const detailsChanged: CustomerEvent = {
       type: "CustomerDetailsChanged",
       data: { customerId: someId, ...details, phone: "2" },
     };
-    given(customerAggregate, registered, erased).when(changeDetails({ phone: "2" }), [detailsChanged]);
+    givenCustomer(registered, erased).when(changeDetails({ phone: "2" }), [detailsChanged]);
   });
 });
 
@@ -136,29 +134,25 @@ describe("an animal", () => {
   const target = { clinicId, animalId: someId };
 
   it("repeating an animal's registration changes nothing", () => {
-    given(animalAggregate).when(animals.registerAnimal(registration), [registered]);
-    given(animalAggregate, registered).when(animals.registerAnimal(registration), []);
-    given(animalAggregate, registered).when(
-      animals.registerAnimal({ ...registration, customerId: someId }),
-      "animal_exists",
-    );
+    givenAnimal().whenOnce(animals.registerAnimal(registration), registered);
+    givenAnimal(registered).when(animals.registerAnimal({ ...registration, customerId: someId }), "animal_exists");
   });
   it("changing an animal's details leaves omitted details unchanged", () => {
-    given(animalAggregate, registered).when(animals.changeAnimal({ ...target, breed: "Maine Coon" }), [
+    givenAnimal(registered).when(animals.changeAnimal({ ...target, breed: "Maine Coon" }), [
       { type: "AnimalDetailsChanged", data: { animalId: someId, ...details, breed: "Maine Coon" } },
     ]);
-    given(animalAggregate, registered).when(animals.changeAnimal(target), []);
+    givenAnimal(registered).when(animals.changeAnimal(target), []);
   });
   it("every weighing of an animal is recorded, even with the same weight", () => {
     const weighed: AnimalEvent = { type: "AnimalWeighed", data: { animalId: someId, weightKg: 4.3 } };
     const weigh = animals.weighAnimal({ ...target, weightKg: 4.3 });
-    given(animalAggregate, registered).when(weigh, [weighed]);
-    given(animalAggregate, registered, weighed).when(weigh, [weighed]);
+    givenAnimal(registered).when(weigh, [weighed]);
+    givenAnimal(registered, weighed).when(weigh, [weighed]);
   });
   it("an animal of another clinic is reported as missing", () => {
     const foreignTarget = { ...target, clinicId: otherClinicId };
-    given(animalAggregate, registered).when(animals.weighAnimal({ ...foreignTarget, weightKg: 1 }), "animal_not_found");
-    given(animalAggregate, registered).when(animals.changeAnimal(foreignTarget), "animal_not_found");
+    givenAnimal(registered).when(animals.weighAnimal({ ...foreignTarget, weightKg: 1 }), "animal_not_found");
+    givenAnimal(registered).when(animals.changeAnimal(foreignTarget), "animal_not_found");
   });
 });
 
@@ -167,28 +161,20 @@ describe("a portal user's selection", () => {
   const selected: PortalUserEvent = { type: "ClinicSelected", data: selection };
 
   it("a portal user's selection is recorded only if the selection changes", () => {
-    given(portalUserAggregate).when(portalUsers.selectClinic(selection, clinic), [selected]);
-    given(portalUserAggregate, selected).when(portalUsers.selectClinic(selection, clinic), []);
+    givenUser().whenOnce(portalUsers.selectClinic(selection, clinic), selected);
     const clinicSelection = { ...selection, branchId: null };
-    given(portalUserAggregate, selected).when(portalUsers.selectClinic(clinicSelection, clinic), [
+    givenUser(selected).when(portalUsers.selectClinic(clinicSelection, clinic), [
       { type: "ClinicSelected", data: clinicSelection },
     ]);
   });
   it("a portal user without a selection can be erased, and can then select no clinic", () => {
     const erased: PortalUserEvent = { type: "PortalUserDataErased", data: { userId: someId, ...erasure } };
     const erase = portalUsers.erasePortalUser({ userId: someId, ...erasure });
-    given(portalUserAggregate).when(erase, [erased]);
-    given(portalUserAggregate, erased).when(erase, []);
-    given(portalUserAggregate, selected, erased).when(
-      portalUsers.selectClinic(selection, clinic),
-      "portal_user_erased",
-    );
-    expect(given(portalUserAggregate, selected, erased).state).to.include({ clinicId: null, branchId: null });
+    givenUser().whenOnce(erase, erased);
+    givenUser(selected, erased).when(portalUsers.selectClinic(selection, clinic), "portal_user_erased");
+    expect(givenUser(selected, erased).state).to.include({ clinicId: null, branchId: null });
   });
   it("a portal user can select only a branch of the selected clinic", () => {
-    given(portalUserAggregate).when(
-      portalUsers.selectClinic({ ...selection, branchId: otherId }, clinic),
-      "branch_not_found",
-    );
+    givenUser().when(portalUsers.selectClinic({ ...selection, branchId: otherId }, clinic), "branch_not_found");
   });
 });

@@ -56,10 +56,8 @@ describe("partner application", () => {
       origin: "https://HOOKS.example.com:443/path?query",
     });
     const withdraw = applications.withdrawWebhookOrigin({ applicationId, origin });
-    givenApplication(registered).when(approve, [approved]);
-    givenApplication(registered, approved).when(approve, []);
-    givenApplication(registered, approved).when(withdraw, [withdrawn]);
-    givenApplication(registered, approved, withdrawn).when(withdraw, []);
+    givenApplication(registered).whenOnce(approve, approved);
+    givenApplication(registered, approved).whenOnce(withdraw, withdrawn);
     for (const origin of ["hooks.example.com", "data:text/plain,x"])
       givenApplication(registered).when(applications.approveWebhookOrigin({ applicationId, origin }), "invalid_origin");
   });

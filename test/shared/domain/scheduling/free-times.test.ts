@@ -32,9 +32,8 @@ interface Case {
 function list({ timezone = "UTC", rules, capacity = 1, occupations = [], search }: Case): string[] {
   const { from, to, ...others } = search;
   const window = { fromMs: Date.parse(from), toMs: Date.parse(to) };
-  const resource: SearchedResource = { id: "room", timezone, rules, capacity, occupations, closures: [] };
-  const defaults = { durationMinutes: 60, gridMinutes: 60, nowMs: 0 };
-  return listSlots([resource], { ...defaults, ...window, ...others }, 10_000).map(({ startMs }) => toInstant(startMs));
+  const resource = { ...room, timezone, rules, capacity, occupations };
+  return listSlots([resource], { ...grid, ...window, ...others }, 10_000).map(({ startMs }) => toInstant(startMs));
 }
 
 /** Starting times on one local day, as UTC times HH:MM. */
@@ -53,6 +52,9 @@ const busy = (date: string, from: string, to: string, ownerId = `${from} ${to}`)
 
 const date = "2026-05-06";
 const nextDate = "2026-05-07";
+const grid = { durationMinutes: 60, gridMinutes: 60, nowMs: 0 };
+const searchedDay = { ...grid, fromMs: Date.parse(date), toMs: Date.parse(nextDate) };
+const room: SearchedResource = { id: "room", timezone: "UTC", rules: [], capacity: 1, occupations: [], closures: [] };
 
 describe("free times", () => {
   for (const [day, first, last] of [
@@ -160,45 +162,18 @@ describe("free times", () => {
 
   it("slots name the free resources, and the limit bounds the starting times", () => {
     const rules = [open(date, "09:00-12:00")];
-    const room = { timezone: "UTC", rules, capacity: 1, closures: [], occupations: [busy(date, "09:00", "10:00")] };
-    const search = {
-      fromMs: Date.parse(date),
-      toMs: Date.parse(nextDate),
-      durationMinutes: 60,
-      gridMinutes: 60,
-      nowMs: 0,
-    };
-    const slots = listSlots(
-      [
-        { ...room, id: "a" },
-        { ...room, id: "b", occupations: [] },
-      ],
-      search,
-      2,
-    );
+    const rooms = [
+      { ...room, id: "a", rules, occupations: [busy(date, "09:00", "10:00")] },
+      { ...room, id: "b", rules },
+    ];
+    const slots = listSlots(rooms, searchedDay, 2);
     expect(slots.map(({ resourceIds }) => resourceIds)).to.deep.equal([["b"], ["a", "b"]]);
   });
 
   it("a hold of the whole branch takes all places", () => {
-    const closures = [busy(date, "09:00", "10:00")];
-    const room = {
-      id: "a",
-      timezone: "UTC",
-      rules: [open(date, "09:00-11:00")],
-      capacity: 5,
-      occupations: [],
-      closures,
-    };
-    const search = {
-      fromMs: Date.parse(date),
-      toMs: Date.parse(nextDate),
-      durationMinutes: 60,
-      gridMinutes: 60,
-      nowMs: 0,
-    };
-    expect(listSlots([room], search, 9).map(({ startMs }) => toInstant(startMs))).to.deep.equal([
-      `${date}T10:00:00.000Z`,
-    ]);
+    const closed = { rules: [open(date, "09:00-11:00")], capacity: 5, closures: [busy(date, "09:00", "10:00")] };
+    const slots = listSlots([{ ...room, ...closed }], searchedDay, 9);
+    expect(slots.map(({ startMs }) => toInstant(startMs))).to.deep.equal([`${date}T10:00:00.000Z`]);
   });
 
   it("a starting time is offered if it is on the grid, whether or not it is free", () => {

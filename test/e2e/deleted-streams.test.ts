@@ -46,7 +46,7 @@ describe("a stream whose events were removed", function () {
     await admin.end();
   });
 
-  it("every operation of the partner API has a defined answer, whatever stream lacks events", async () => {
+  it("every operation of the partner API has a defined answer if any stream lacks events", async () => {
     const problems: string[] = [];
     await createRequests();
     for (const prefix of new Set((await listNewStreams()).map((stream) => stream.replace(/-.*/, "-")))) {

@@ -153,7 +153,7 @@ export const createLinkCodeCommand = declareCommand("animal link-code create", a
   example: { covers: "appointments_write", validMinutes: 1440 },
 });
 
-/** Ends a link at the request of the clinic or the owner. Also possible at a closed or deleted clinic. */
+/** For the clinic or the owner. Also possible at a closed or deleted clinic. */
 export const withdrawLink = defineCommand("animal link withdraw", animalConsentAggregate, {
   summary:
     "Withdraws the consent to share an animal with an application, and invalidates a code that was not redeemed. Takes effect within about a second.",

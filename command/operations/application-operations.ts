@@ -98,7 +98,7 @@ export const approveWebhookOrigin = defineCommandOutsideClinics("partner approve
   example: { origin: "https://hooks.example.com" },
 });
 
-/** Withdraws the approval of an origin. New endpoints at the origin are then refused. */
+/** New endpoints at the origin are refused. */
 export const withdrawWebhookOrigin = defineCommandOutsideClinics("partner withdraw-origin", applicationAggregate, {
   summary: "Withdraws the approval of an origin. Deliveries to the origin are held until it is approved again.",
   input: originInput,

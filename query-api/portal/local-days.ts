@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import { DAY_MS, findDay, type LocalDay } from "../../shared/domain/time/local-time.ts";
 import { toInstantInRange } from "../../shared/domain/time/rfc3339.ts";
 
-/** Maximum number of cached days. They need about 2 MB. */
+/** About 2 MB. */
 const MAX_CACHED_DAYS = 5_000;
 
 /** Local days by time zone and day in UTC. A day in UTC is part of two local days, or of three if one has no length. */

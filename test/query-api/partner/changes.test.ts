@@ -70,7 +70,7 @@ describe("the list of changed appointments", () => {
       return page.appointments.length > 0 && page;
     });
 
-  it("a cursor returns exactly the appointments that changed after it, of any time and status", async () => {
+  it("a cursor returns exactly the appointments that changed after it, whatever their time and status", async () => {
     const [first, second] = [await request(), await request(world.branchId, "2098-01-01T00:00:00.000Z")];
     const page = await eventually("both", async () => {
       const all = await read("2020-01-01T00:00:00Z");

@@ -83,7 +83,7 @@ async function measureNewcomers(world: BenchWorld): Promise<void> {
     name,
     p50: waitTimes[NEWCOMER_COUNT / 2] ?? Number.NaN,
     p99: waitTimes.at(-1) ?? Number.NaN,
-    note: "next to a busy endpoint",
+    note: "beside a busy endpoint",
   });
 }
 

@@ -88,7 +88,10 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
   let aggregateCache: AggregateCache | undefined;
   let operatorServer: HttpServer | undefined;
   let operatorServerEnd: Promise<void> | undefined;
-  /** Both servers finish their requests at the same time, and then the connections close. */
+  /**
+   * Closes the listener of the operations API. Both servers finish their requests at the same time, and then the
+   * connections close.
+   */
   const closeOperatorServer = () => (operatorServerEnd ??= operatorServer?.close());
   const closeConnections = async () => {
     await closeOperatorServer();

@@ -12,7 +12,7 @@ import { ServerUnavailableError, StartError } from "../../shared/runtime/run-ser
 import { withEventLog } from "../handling/operator.ts";
 import { ReadModelsBehindError } from "../operations/personal-data/erase-person.ts";
 
-/** Enough for erasures, and for reads of the audit index, which has no index of event types. */
+/** Limits that suffice for erasures, and for slow reads of the audit index, which has no index of event types. */
 const POOL_OPTIONS = { size: 10, statementTimeoutMs: 60_000 };
 
 export interface Stores {

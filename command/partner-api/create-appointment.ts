@@ -58,7 +58,7 @@ type RequestResult = Pick<CommandResult<Appointment>, "initialState" | "initialR
 /** Results of the requests that this process has recently handled, by id of the appointment. */
 type RecentRequests = LRUCache<string, RequestResult>;
 
-/** About 5,000 requests. */
+/** Maximum memory for recent requests: about 5,000. */
 const MAX_CACHE_BYTES = 10 * 1024 * 1024;
 
 /** Estimated memory of a remembered request. Requests with notes are not remembered. */

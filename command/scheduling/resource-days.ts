@@ -122,7 +122,10 @@ async function reserveBatch(log: EventLog, stream: string, items: readonly Waiti
   for (const [item, outcome] of outcomes) item.outcome = outcome;
 }
 
-/** Releases a reservation in the days of its place. Days without the reservation do not change. */
+/**
+ * Releases a reservation in the streams of all days that its place touches. A day without the reservation does not
+ * change.
+ */
 export async function releasePlace(
   log: EventLog,
   { reservationId, days }: ReservedPlace,

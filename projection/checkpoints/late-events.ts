@@ -10,7 +10,9 @@ import {
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { WebhookCheckpointName } from "./checkpoint.ts";
 
-/** Age after which a late event gets no deliveries, because the rows that would show a repetition are deleted. */
+/**
+ * Age after which a late event gets no deliveries, because the rows that prevent a second delivery are deleted by then.
+ */
 export const MAX_LATE_AGE = "30 days";
 
 /**

@@ -25,7 +25,7 @@ export interface NatsSettings {
   caFile?: string | undefined;
   certFile?: string | undefined;
   keyFile?: string | undefined;
-  /** If undefined, up to three, as the cluster allows. */
+  /** Number of replicas of the stream. If undefined, up to three, as the cluster allows. */
   streamReplicas?: number | undefined;
 }
 

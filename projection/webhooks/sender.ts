@@ -68,10 +68,10 @@ export class Sender {
   ) as Record<Environment, Schedule>;
   readonly #claimNotifier = createNotifier();
   readonly #reservedDeliveries = new Map<string, ReservedDelivery>();
-  /** Has room for all reserved deliveries, so that adding an outcome never waits. */
+  /** Buffer with room for all reserved deliveries, so that adding an outcome never waits. */
   readonly #finishedAttempts = new BoundedBuffer<FinishedAttempt>(environments.options.length * MAX_CLAIMED);
   readonly #attempts = new Set<Promise<void>>();
-  /** As of the last search. */
+  /** True if the last search found pending deliveries. */
   #hasPending = true;
   #isStopped = false;
 

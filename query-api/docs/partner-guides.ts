@@ -99,14 +99,10 @@ These errors are mistakes in the program or in its input. A retry of the same re
 /** Describes all error codes: those that the operations list, and those of requests that reach no operation. */
 function describeErrorCodes(operations: readonly Operation[]): string {
   const responses = operations.flatMap((operation) => Object.entries(operation.responses));
-  const statusesAndCodes = [
-    ...responses.flatMap(([status, { description }]) =>
-      Array.from(description.matchAll(/^- `(\w+)`/gm), ([, code = ""]) => [Number(status), code] as const),
-    ),
-    ...Object.entries(generalErrors).map(([code, status]) => [status, code] as const),
-  ];
   const describeRow = ([code, meaning]: [string, string]) => {
-    const statuses = new Set(statusesAndCodes.filter((entry) => entry[1] === code).map(([status]) => status));
+    const listing = responses.filter(([, { description }]) => description.includes(`- \`${code}\`:`));
+    const statuses = new Set(listing.map(([status]) => Number(status)));
+    if (code in generalErrors) statuses.add(generalErrors[code as keyof typeof generalErrors]);
     return `| ${[...statuses].sort((a, b) => a - b).join(", ")} | \`${code}\` | ${meaning} |`;
   };
   const sections = Object.entries(errorGroups).map(([group, errors]) => {

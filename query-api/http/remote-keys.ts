@@ -5,7 +5,7 @@ import { withTimeout } from "../../shared/runtime/timeout.ts";
 
 interface KeySource {
   url: URL;
-  /** Used in the log, for example "token keys". */
+  /** Name of the keys in log lines, for example "token keys". */
   name: string;
   /** Time for which cached keys remain in use if the keys cannot be fetched. */
   maxStaleAgeMs: number;
@@ -14,7 +14,7 @@ interface KeySource {
 interface KeyCaching {
   /** Time after which a withdrawn key is rejected, if the keys can be fetched. */
   maxAgeMs: number;
-  /** Applies to fetches that are caused by unknown key ids. */
+  /** Minimum interval between two fetches that unknown key ids cause. */
   cooldownMs: number;
 }
 

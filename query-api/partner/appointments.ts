@@ -31,7 +31,7 @@ export const listPartnerAppointments = definePartnerRead({
   operationId: "listPartnerAppointments",
   description: `Lists appointments in a window of at most 31 days, sorted by time, in pages. The list contains only appointments of branches and animals that the installation covers.
 
-With \`updatedSince\`, it instead lists all appointments that changed since then, whatever their time and status. \`from\`, \`to\` and \`cursor\` are then ignored, the response has \`changes\` instead of \`window\`, and \`page.nextCursor\` is null. An appointment that changes between two requests appears again. So does one whose notes were erased, with the same \`revision\`. A date-time is only an approximate start, because imported appointments can have an earlier \`updatedAt\`.
+With \`updatedSince\`, it instead lists all appointments that changed since then, of any time and status. \`from\`, \`to\` and \`cursor\` are then ignored, the response has \`changes\` instead of \`window\`, and \`page.nextCursor\` is null. An appointment that changes between two requests appears again. So does one whose notes were erased, with the same \`revision\`. A date-time is only an approximate start, because imported appointments can have an earlier \`updatedAt\`.
 
 A cursor becomes invalid when the access or the links of your application change, and when the sandbox is reset. The response is then 422 \`unknown_cursor\`. Start again with a date-time.`,
   parameters: {

@@ -81,7 +81,7 @@ const location = z.object({ position: z.string(), eventId: z.string() });
 
 const sqlBody = z.object({
   position: z.string(),
-  /** The newest event, if the request skips all events. */
+  /** Newest event; present if the request skips all events. */
   newest: location.nullable(),
   hasMore: z.boolean(),
   quarantined: z.array(

@@ -162,7 +162,10 @@ const toUtcSql = (parameter: string) => `${parameter}::timestamptz AT TIME ZONE 
 /** Time of creation, as in the index. */
 const CREATED_AT_SQL = "(d.created_at AT TIME ZONE 'UTC')";
 
-/** The cursor's time is also compared without its id, so that the search in the index starts at this time. */
+/**
+ * SQL condition that is true for a delivery of the list. It also compares only the time of the cursor, so that the
+ * search in the index starts at this time.
+ */
 const IS_MATCH_SQL = `d.endpoint_id = $4::uuid AND coalesce(d.clinic_id, d.application_id) = $1::uuid AND d.application_id = $2::uuid
     AND ($8::uuid[] IS NULL OR d.branch_id IS NULL OR d.branch_id = ANY ($8::uuid[]))
     AND ${buildIsDeliveryVisibleSql("d", { animalAccess: "$15::text", applicationId: "$2::uuid" })}

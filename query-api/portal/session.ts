@@ -31,7 +31,10 @@ const MAX_STALE_KEY_AGE_MS = 60 * 60_000;
 
 const MIN_RSA_KEY_BITS = 2_048;
 
-/** About 10,000 sessions. A cache helps because a browser sends the same cookie with every request. */
+/**
+ * Maximum memory for verified sessions: about 10,000. A cache helps because a browser sends the same cookie with every
+ * request.
+ */
 const MAX_CACHE_BYTES = 4 * 1024 * 1024;
 
 const SESSION_BYTES = 400;

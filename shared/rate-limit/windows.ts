@@ -10,7 +10,7 @@ export interface Window {
   expiresAt: number;
 }
 
-/** About 20,000 windows. */
+/** Maximum memory for windows: about 20,000. */
 const MAX_BYTES = 16 * 1024 * 1024;
 
 const WINDOW_BYTES = 700;

@@ -247,8 +247,8 @@ export function readConfig<Name extends keyof Settings>(
 }
 
 /**
- * Returns a copy of an environment in which every secret that a file contains is set directly, and no variable names
- * such a file. A program that passes its environment to other programs can then replace single secrets.
+ * Returns a copy of an environment that contains the secrets themselves instead of the names of their files. A program
+ * that passes its environment to other programs can then replace single secrets.
  *
  * @throws {ConfigError} with one line that names every file that cannot be read
  */

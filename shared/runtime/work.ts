@@ -77,7 +77,7 @@ const MAX_TIMEOUTS = 3;
 
 /**
  * Handles items together. If an item may be the cause of a failure, handles each half separately, so that it delays no
- * other item. An item that fails alone is set aside.
+ * other item. An item that fails by itself is set aside.
  *
  * @throws a failure that concerns all items
  */

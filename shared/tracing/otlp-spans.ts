@@ -66,7 +66,9 @@ export function startOtlpTracing(options: OtlpOptions): Tracing & { stop: () => 
   };
 }
 
-/** Logs when the collector becomes unavailable and when it is available again, so that an outage fills no log. */
+/**
+ * Logs when the collector becomes unavailable and when it is available again, so that an outage does not fill the log.
+ */
 function logFailures(exporter: SpanExporter, logger: Logger): SpanExporter {
   let isFailing = false;
   return {

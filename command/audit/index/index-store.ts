@@ -146,7 +146,7 @@ const createAddSql = (schema: IndexSchema) => `
       unnest($${NEXT_PARAMETER + 4}::smallint[], $${NEXT_PARAMETER + 5}::bigint[], $${NEXT_PARAMETER + 6}::bytea[]) n)
   SELECT count(*)::integer AS moved FROM moved`;
 
-/** Longer than the longest actor that a question can name. */
+/** Maximum length of a stored actor. No query can name a longer actor. */
 const MAX_ACTOR_LENGTH = 300;
 
 /** Returns the parameters of {@link selectEventParameters}. */

@@ -12,7 +12,7 @@ export interface OrderedGroup {
 /** A delivery that may belong to an {@link OrderedGroup}. */
 export interface OrderableDelivery {
   endpointId: string;
-  /** Null if the order of the delivery does not matter. */
+  /** Null if the delivery need not be in order. */
   orderingKey: string | null;
 }
 

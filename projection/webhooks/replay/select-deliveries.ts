@@ -8,7 +8,7 @@ import { READ_MODELS_CURRENT_SQL } from "../match/revocations.ts";
 
 export interface SelectedDelivery {
   deliveryId: string;
-  /** Contains microseconds. */
+  /** Time of creation, with microseconds. */
   createdAt: string;
 }
 

@@ -135,7 +135,7 @@ interface SecretReader {
   open(encryptedSecret: string): Promise<string>;
 }
 
-/** Enough for the secrets and custom headers of a few hundred endpoints. */
+/** Maximum memory for decrypted secrets: enough for a few hundred endpoints. */
 const MAX_CACHE_BYTES = 8 * 1024 * 1024;
 
 const SECRET_BYTES = 500;

@@ -67,7 +67,10 @@ export function getCompleteTypes(stream: string): readonly string[] {
   return category && "completeTypes" in category.bound ? category.bound.completeTypes : [];
 }
 
-/** Returns true if all events of a stream belong to the same clinic, or to none. A portal user may select any clinic. */
+/**
+ * Returns true if all events of a stream belong to the same clinic or to no clinic. False for portal users, who may
+ * select any clinic.
+ */
 export function belongsToOneClinic(stream: string): boolean {
   return !stream.startsWith(toStreamName(portalUserStreams, ""));
 }

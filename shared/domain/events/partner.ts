@@ -119,7 +119,7 @@ export const publicEventTypes = {
     "installation.revoked",
     "animal_link.withdrawn",
   ],
-  /** The tested endpoint. */
+  /** Event that only the tested endpoint receives. */
   test: ["endpoint.test"],
   /** Endpoints with the setting `operationalEvents`. */
   operational: ["endpoint.failing", "endpoint.disabled", "secret.expiring"],
@@ -190,7 +190,7 @@ const endpointSettings = {
   operationalEvents: z.array(operationalEventType),
   /** Branches whose events the endpoint receives; null for all branches of the installation. */
   branchIds: z.array(uuid).min(1).nullable(),
-  /** All custom headers of deliveries. The names differ also without regard to case. */
+  /** All custom headers of deliveries. The names are unique without regard to case. */
   headers: z.array(encryptedHeader),
   /** Null for no limit. */
   rateLimitPerSecond: attemptRate.nullable(),

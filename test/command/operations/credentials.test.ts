@@ -12,7 +12,7 @@ describe("credentials", () => {
     expect(parseCredential("op", credential)).to.equal(undefined);
   });
 
-  it("a credential is parsed whatever the underscores and hyphens in its secret", () => {
+  it("a credential is parsed with any underscores and hyphens in its secret", () => {
     for (const character of "_-a") {
       for (const other of "_-a") {
         for (let start = 0; start < 43; start += 1) {

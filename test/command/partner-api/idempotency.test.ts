@@ -100,7 +100,7 @@ describe("idempotency of createPartnerAppointment", () => {
     expect(await readEvents(key)).to.have.length(1);
   });
 
-  it("after an erasure of notes, a repeated request returns null whatever its notes, also after a restart", async () => {
+  it("after an erasure of notes, a repeated request with any notes returns null, also after a restart", async () => {
     const { clinicId, customerId } = world;
     const [key, keyWithoutNotes] = [randomUUID(), randomUUID()];
     await createAppointment(command.url, key, { notes: "Bites" });

@@ -50,7 +50,7 @@ describe("prune", () => {
     return pruned.message;
   };
 
-  it("prune names all processes that use the read models, whatever their roles are, and drops nothing", async () => {
+  it("prune names all processes that use the read models, with any roles, and drops nothing", async () => {
     await holdLock("query-api");
     await holdLock("projection", "relay,webhooks");
     expect(await prune(0)).to.match(

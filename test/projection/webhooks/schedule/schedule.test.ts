@@ -103,7 +103,7 @@ describe("the schedule of a sender", () => {
     expect(served).to.have.length(Math.min(40, freeCount));
   });
 
-  it("40 applications get attempts in one decision beside a busy endpoint", () => {
+  it("40 applications get attempts in one decision next to a busy endpoint", () => {
     findConcurrency(createEndpoint("busy"), 50);
     addDue(createEndpoint("busy"), ...Array.from({ length: 40 }, (_, n) => createEndpoint(`new ${n}`)));
     const counts = startGranted();

@@ -77,7 +77,7 @@ const unlimitedDeciders = [
   }),
 ];
 
-it("an appointment ends after a few changes without a limit, in whatever order they happen", () => {
+it("an appointment ends after a few changes without a limit, in any order", () => {
   const assignments = ["a", "b"].map((id) => ({ id, active: true }));
   const initialState = {
     clinicId: "clinic",

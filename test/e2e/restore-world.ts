@@ -11,7 +11,7 @@ import { createDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { runAuditCommand } from "../command/audit/cli-terminal.ts";
 import { runClinic } from "../command/cli/terminal.ts";
-import { runCommandLine } from "../projection/in-process-cli.ts";
+import { runCommandLine } from "../projection/engine-world.ts";
 import { eventually } from "../support/eventually.ts";
 import { createTestOperatorContext } from "../support/partner.ts";
 import { startReceiver } from "../support/receiver.ts";

@@ -149,7 +149,7 @@ async function eraseDuePersons(
   const erase = async (person: DuePerson, retentionMonths: Clinic["retentionMonths"]) => {
     try {
       if (await isQuarantined(stores.pool, `${person.type}-${person.id}`))
-        throw new DomainError("read_models_incomplete", "its stream is quarantined; resume the stream first");
+        throw new DomainError("read_models_incomplete", "its stream is quarantined; rebuild the read models first");
       const result = await recordAndDestroy(stores, person, describeErasure(person, retentionMonths), context);
       summary.erased[person.type] += 1;
       summary.destroyedKeys += result.destroyedKeyCount;

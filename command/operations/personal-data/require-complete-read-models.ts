@@ -39,7 +39,7 @@ export async function requireCompleteReadModels(
   if (!rows[0]) return;
   throw new DomainError(
     "read_models_incomplete",
-    `stream ${rows[0].stream} is quarantined, so the read models may lack a visit or a rule; resume the stream first`,
+    `stream ${rows[0].stream} is quarantined, so the read models may lack a visit or a rule; rebuild the read models first`,
   );
 }
 

@@ -86,7 +86,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   const roles = startRoles(config, { client, pool, nats, signAsymmetrically }, metrics, logger);
   const reporter = startReporter({ client, pool, roles, metrics, logger });
   const stopWatchingCertificates = watchServerCertificates(config, metrics, logger);
-  const checkReadiness = createReadinessCheck(roles, reporter);
+  const checkReadiness = createReadinessCheck(roles);
   const app = createApp({
     logger,
     retiredPaths: [],

@@ -11,7 +11,7 @@ import { type Checkpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { findLogDifference, requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
 import { readWebhookCheckpoint, setWebhookCheckpoints } from "../checkpoints/webhook-checkpoints.ts";
 import { type RebuildOptions, rebuild } from "../engine/rebuild.ts";
-import { CommandRefusedError } from "../quarantine/quarantine-commands.ts";
+import { CommandRefusedError } from "../quarantine/confirmed-types.ts";
 import { deleteEventStream, deriveStreamNames, JETSTREAM_OPTIONS } from "../relay/event-stream.ts";
 import { NatsUnavailableError, withNats } from "../relay/nats-session.ts";
 import type { NatsSettings } from "../relay/nats-settings.ts";

@@ -16,38 +16,6 @@ import type { WebhookCheckpointName } from "./checkpoint.ts";
 export const MAX_LATE_AGE = "30 days";
 
 /**
- * Finds the public events that exist before a replay of their stream, for {@link recordLateEvents}.
- *
- * @param eventIds ids of the replayed events
- */
-export async function findPublicEvents(client: ClientBase, eventIds: readonly string[]): Promise<string[]> {
-  const { rows } = await client.query<{ id: string }>(
-    `SELECT event_id AS id FROM ${READ_MODEL_SCHEMA}.public_event WHERE event_id = ANY ($1::uuid[])`,
-    [eventIds],
-  );
-  return rows.map(({ id }) => id);
-}
-
-/**
- * Records that the transaction adds public events that the checkpoints may have passed.
- *
- * @param knownIds ids of the events that are not new
- */
-export async function recordLateEvents(
-  client: ClientBase,
-  eventIds: readonly string[],
-  knownIds: readonly string[],
-): Promise<void> {
-  await client.query(
-    `INSERT INTO webhooks.late_event (event_id, position, needs_deliveries, needs_message)
-     SELECT event_id, position, true, true FROM ${READ_MODEL_SCHEMA}.public_event
-      WHERE event_id = ANY ($1::uuid[]) AND event_id <> ALL ($2::uuid[]) AND type IS NOT NULL
-     ON CONFLICT (event_id) DO UPDATE SET needs_deliveries = true, needs_message = true`,
-    [eventIds, knownIds],
-  );
-}
-
-/**
  * Endpoints that got no deliveries while a stream was quarantined, because the row that grants the access was missing,
  * with the position from which on deliveries are missing. `ended` are the streams that have left the quarantine.
  */
@@ -87,24 +55,20 @@ const UNMATCHED_EVENTS_SQL = `
     JOIN ${READ_MODEL_SCHEMA}.public_event v ON v.endpoint_id = own.endpoint_id AND v.position > endpoint.position`;
 
 /**
- * Records the public events that were processed while streams were quarantined that grant access to them. Must run after
- * the rows of the streams are written, and before their records in `quarantined_stream` are deleted.
+ * Records the public events that were processed while streams were quarantined that grant access to them.
  *
  * @param schema read models in which the streams were quarantined
- * @param stream if undefined, all streams that the live read models have not quarantined
  */
-export async function recordUnmatchedEvents(client: ClientBase, schema: string, stream?: string): Promise<void> {
+async function recordUnmatchedEvents(client: ClientBase, schema: string): Promise<void> {
   await client.query(
     `WITH ended AS (
        SELECT stream, clinic_id, unmatched_position FROM ${schema}.quarantined_stream
-        WHERE stream = $1
-           OR ($1 IS NULL AND stream NOT IN (SELECT stream FROM ${READ_MODEL_SCHEMA}.quarantined_stream))),
+        WHERE stream NOT IN (SELECT stream FROM ${READ_MODEL_SCHEMA}.quarantined_stream)),
      ${UNMATCHED_ENDPOINTS_SQL}
      INSERT INTO webhooks.late_event (event_id, position, needs_deliveries, needs_message)
      SELECT event_id, position, true, false FROM (${UNMATCHED_EVENTS_SQL}) e
       WHERE type IS NOT NULL AND occurred_at > now() - interval '${MAX_LATE_AGE}'
      ON CONFLICT (event_id) DO UPDATE SET needs_deliveries = true`,
-    [stream],
   );
 }
 

@@ -33,29 +33,21 @@ export class DifferentLogError extends StopError {
 /** Reason in public health reports for a role that stopped because the database was built from a different log. */
 export const DIFFERENT_LOG = "the event log is not the one that this database was built from";
 
-interface Checkpoints {
-  readModelCheckpoint: Checkpoint;
-  deliveryCheckpoint: Checkpoint;
-}
-
 /**
  * Checks that the database was built from the log: the log must hold the event of each checkpoint. Every role checks the
  * checkpoints of the read models, the deliveries and the messages, so a mismatch stops all roles.
  *
- * @returns the checkpoints
  * @throws {DifferentLogError}
  * @throws {LogUnavailableError}
  */
-export async function requireSameLog({ client, pool }: LogAndDatabase): Promise<Checkpoints> {
+export async function requireSameLog({ client, pool }: LogAndDatabase): Promise<void> {
   const readModelCheckpoint = await readCheckpoint(pool, READ_MODEL_SCHEMA);
   await requireCheckpointInLog(client, "the read models", readModelCheckpoint);
-  const deliveryCheckpoint = await readWebhookCheckpoint(pool, "deliveries");
-  if (deliveryCheckpoint.eventId !== readModelCheckpoint.eventId)
-    await requireCheckpointInLog(client, "the deliveries", deliveryCheckpoint);
-  const messageCheckpoint = await readWebhookCheckpoint(pool, "messages");
-  if (messageCheckpoint.eventId !== readModelCheckpoint.eventId)
-    await requireCheckpointInLog(client, "the messages", messageCheckpoint);
-  return { readModelCheckpoint, deliveryCheckpoint };
+  for (const name of ["deliveries", "messages"] as const) {
+    const checkpoint = await readWebhookCheckpoint(pool, name);
+    if (checkpoint.eventId !== readModelCheckpoint.eventId)
+      await requireCheckpointInLog(client, `the ${name}`, checkpoint);
+  }
 }
 
 /**

@@ -7,9 +7,7 @@ import { actorOption, requireOperator } from "../../shared/command-line/operator
 import { type Options, type OptionValues, option } from "../../shared/command-line/option.ts";
 import type { Terminal } from "../../shared/command-line/terminal.ts";
 import { instant } from "../../shared/domain/events/fields.ts";
-import type { Actor } from "../../shared/domain/events/metadata.ts";
 import { connectEventStore, requireEventStore } from "../../shared/eventstore/connect.ts";
-import { createEventLog } from "../../shared/eventstore/log.ts";
 import { createUncachedDataKeys, deferDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
@@ -21,11 +19,17 @@ import { isFilled } from "../checkpoints/checkpoint.ts";
 import { DifferentLogError } from "../checkpoints/same-log.ts";
 import { readInThread } from "../engine/read-log.ts";
 import { prepareDatabase, requirePreparedDatabase } from "../prepare-database.ts";
-import { CommandRefusedError, quarantineStream, resumeStream } from "../quarantine/quarantine-commands.ts";
+import { CommandRefusedError, confirmType } from "../quarantine/confirmed-types.ts";
 import { NATS_SETTING_NAMES, toNatsSettings } from "../relay/nats-settings.ts";
 import { ProjectionError } from "../roles/role.ts";
-import type { CommandContext } from "./command-context.ts";
-import { adoptCurrentLog, pruneOtherReadModels, rebuildReadModels, scrubTables, verifyReadModels } from "./rebuild.ts";
+import {
+  adoptCurrentLog,
+  type CommandContext,
+  pruneOtherReadModels,
+  rebuildReadModels,
+  scrubTables,
+  verifyReadModels,
+} from "./rebuild.ts";
 import { showStatus } from "./status.ts";
 
 function defineServerCommand<O extends Options>(declaration: {
@@ -42,24 +46,9 @@ function defineServerCommand<O extends Options>(declaration: {
   });
 }
 
-const quarantineOptions = {
-  position: option.argument(
-    z
-      .string()
-      .regex(/^\d{1,20}$/, "must be a whole number")
-      .transform(BigInt),
-    "log position of the event, as `status` shows it",
-  ),
-  reason: option.text(z.string().trim().min(1).max(200), "reason, 1 to 200 characters, stored in the event log"),
-  actor: actorOption,
-};
-
-const QUARANTINE_EXAMPLE = "1234 --reason 'Unknown event type'";
-
 export const projectionCommandLine: CommandLine = {
   program: "clinic projection",
-  description:
-    "Migrates the database, inspects, rebuilds and verifies the read models, and quarantines or resumes event streams.",
+  description: "Migrates the database, inspects, rebuilds and verifies the read models, and quarantines event streams.",
   ownExitCodes: [
     [ProjectionError, EXIT_CODE.failed],
     [CommandRefusedError, EXIT_CODE.refused],
@@ -119,7 +108,7 @@ export const projectionCommandLine: CommandLine = {
       summary:
         "Drops the read models that other releases have built. Without them, a return to such a release needs to fill them again.",
       options: {},
-      run: (context) => pruneOtherReadModels(context),
+      run: pruneOtherReadModels,
     }),
     defineServerCommand({
       name: "scrub",
@@ -131,25 +120,29 @@ export const projectionCommandLine: CommandLine = {
     defineServerCommand({
       name: "quarantine",
       summary:
-        "Quarantines the stream of the event that stopped the projectors: skips this event and all later events of the stream.",
+        "Confirms that events of the type that stopped the projectors are to blame, not the release: the projectors quarantine every stream in which such an event fails, for the events that are already in the log.",
       options: {
-        ...quarantineOptions,
-        confirmType: option.flag(
-          "confirm that events of this type are to blame, not the release: quarantine every stream in which such an event fails, for the events that are already in the log",
+        position: option.argument(
+          z
+            .string()
+            .regex(/^\d{1,20}$/, "must be a whole number")
+            .transform(BigInt),
+          "log position of the event, as `status` shows it",
         ),
+        reason: option.text(z.string().trim().min(1).max(200), "reason, 1 to 200 characters, stored in the event log"),
+        actor: actorOption,
       },
-      example: QUARANTINE_EXAMPLE,
-      run: (context, { actor, ...values }) =>
-        quarantine(context, { ...values, actor: requireOperator(context.terminal.env, actor) }),
-    }),
-    defineServerCommand({
-      name: "resume",
-      summary:
-        "Stops skipping a quarantined stream. If the read models lack events of the stream, the projectors replay it.",
-      options: quarantineOptions,
-      example: QUARANTINE_EXAMPLE,
-      run: (context, { actor, ...values }) =>
-        resume(context, { ...values, actor: requireOperator(context.terminal.env, actor) }),
+      example: "1234 --reason 'Faulty import'",
+      async run(context, { actor, position, reason }) {
+        const { terminal, now } = context;
+        const command = { actor: requireOperator(terminal.env, actor), reason, now };
+        const type = await confirmType(context, position, command);
+        await terminal.writeOutput(
+          `Confirmed: every stream in which a stored event of type ${type} fails is skipped from that event on.`,
+        );
+        await terminal.writeOutput("The projectors continue within seconds.");
+        return EXIT_CODE.done;
+      },
     }),
   ],
 };
@@ -221,53 +214,4 @@ async function migrateDatabase(
     );
   }
   return 0;
-}
-
-interface QuarantineOptions {
-  position: bigint;
-  reason: string;
-  actor: Actor;
-}
-
-/**
- * Quarantines the stream of the event at the given log position. With `confirmType`, also quarantines all other streams
- * in which an event of the same type fails.
- *
- * @returns the exit code
- * @throws {CommandRefusedError}
- */
-async function quarantine(
-  { client, pool, terminal, now }: CommandContext,
-  { position, confirmType: confirmsType, ...options }: QuarantineOptions & { confirmType: boolean },
-): Promise<number> {
-  const log = createEventLog(client);
-  const command = { ...options, now };
-  const { stream, revision, type } = await quarantineStream({ client, log, pool }, position, command, { confirmsType });
-  await terminal.writeOutput(
-    confirmsType
-      ? `Confirmed: every stream in which a stored event of type ${type} fails is skipped from that event on.`
-      : `Quarantined: stream ${stream} is skipped from revision ${revision} on.`,
-  );
-  await terminal.writeOutput("The projectors continue within seconds. To stop skipping a stream, run `resume`.");
-  return 0;
-}
-
-/**
- * Resumes the stream that is quarantined at a log position.
- *
- * @returns the exit code: 1 if the projectors still skip the stream
- * @throws {CommandRefusedError}
- */
-async function resume(
-  { client, pool, terminal, now }: CommandContext,
-  { position, ...options }: QuarantineOptions,
-): Promise<number> {
-  const deps = { client, log: createEventLog(client), pool };
-  const { stream, revision, problem } = await resumeStream(deps, position, { ...options, now });
-  if (problem !== undefined) {
-    await terminal.writeOutput(`The projectors still skip stream ${stream}: ${problem}`);
-    return EXIT_CODE.failed;
-  }
-  await terminal.writeOutput(`Resumed: stream ${stream} is no longer skipped from revision ${revision} on.`);
-  return EXIT_CODE.done;
 }

@@ -1,16 +1,40 @@
 import { EXIT_CODE } from "../../shared/command-line/failure.ts";
 import { suggestNext } from "../../shared/command-line/format-command-line.ts";
 import { formatCount } from "../../shared/command-line/format-count.ts";
-import { showProgress } from "../../shared/command-line/terminal.ts";
+import { showProgress, type Terminal } from "../../shared/command-line/terminal.ts";
 import { readLogEnd } from "../../shared/eventstore/read-log.ts";
+import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
+import type { Logger } from "../../shared/runtime/logger.ts";
 import { adoptLog } from "../adoption/adopt-log.ts";
+import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import type { ProjectionProgress } from "../engine/projection-options.ts";
 import { listOtherReadModels, pruneReadModels, scrub } from "../engine/prune.ts";
+import type { ReadLog } from "../engine/read-log.ts";
 import { rebuild } from "../engine/rebuild.ts";
 import { verify } from "../engine/verify.ts";
 import { readModels } from "../read-models/all.ts";
 import type { NatsSettings } from "../relay/nats-settings.ts";
-import type { CommandContext } from "./command-context.ts";
+
+export interface CommandContext extends LogAndDatabase {
+  /** Keys of personal data. The first use reads PERSONAL_DATA_KEYS. */
+  dataKeys: DataKeys;
+  /** Reads the log for commands that read all of it. By default, the calling thread reads it. */
+  readLog?: ReadLog;
+  logger: Logger;
+  terminal: Terminal;
+  databaseUrl: string;
+  /** Milliseconds since 1970. */
+  now: number;
+  signal: AbortSignal;
+}
+
+async function reportInterruption(
+  { terminal }: CommandContext,
+  advice = "Run the command again to continue.",
+): Promise<number> {
+  await terminal.writeOutput(`Interrupted. ${advice}`);
+  return EXIT_CODE.interrupted;
+}
 
 /**
  * Rebuilds all read models, and prints the progress.
@@ -22,12 +46,8 @@ export async function rebuildReadModels(context: CommandContext): Promise<number
   const startedAt = performance.now();
   const onProgress = await showProgressOf(context);
   const swapPosition = await rebuild({ ...context, models: readModels, onProgress }, signal);
-  if (swapPosition === undefined) {
-    await terminal.writeOutput(
-      "Interrupted. The current read models stay in use. The next rebuild continues from here.",
-    );
-    return EXIT_CODE.interrupted;
-  }
+  if (swapPosition === undefined)
+    return reportInterruption(context, "The current read models stay in use. The next rebuild continues from here.");
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
   await terminal.writeOutput(`Rebuilt in ${seconds} s. The new read models are in use from position ${swapPosition}.`);
   return 0;
@@ -49,10 +69,7 @@ export async function adoptCurrentLog(
   const { terminal, signal } = context;
   const onProgress = await showProgressOf(context);
   const adoption = await adoptLog({ ...context, nats, models: readModels, onProgress, notifyFrom }, signal);
-  if (!adoption) {
-    await terminal.writeOutput("Interrupted. Run the command again to continue.");
-    return EXIT_CODE.interrupted;
-  }
+  if (!adoption) return reportInterruption(context);
   const { position, deliveryPosition, cancelledDeliveryCount } = adoption;
   await terminal.writeOutput(
     `Adopted. The read models were rebuilt from this log and are in use from position ${position}.`,
@@ -171,30 +188,22 @@ function formatTimeLeft(doneShare: number, remainingShare: number, elapsedSecond
 /**
  * Drops the read models of other releases, and prints their schemas.
  *
- * @param unusedMs see {@link pruneReadModels}
  * @returns the exit code
  */
-export async function pruneOtherReadModels(
-  { pool, terminal, signal }: CommandContext,
-  unusedMs?: number,
-): Promise<number> {
-  const schemas = await pruneReadModels(pool, signal, unusedMs);
-  if (signal.aborted) {
-    await terminal.writeOutput("Interrupted. Run the command again to continue.");
-    return EXIT_CODE.interrupted;
-  }
+export async function pruneOtherReadModels(context: CommandContext): Promise<number> {
+  const { pool, terminal, signal } = context;
+  const schemas = await pruneReadModels(pool, signal);
+  if (signal.aborted) return reportInterruption(context);
   for (const schema of schemas) await terminal.writeOutput(`Dropped ${schema}.`);
   if (schemas.length === 0) await terminal.writeOutput("There are no read models of other releases.");
   return 0;
 }
 
 /** Removes obsolete row versions with erased data from Postgres's files. @returns the exit code */
-export async function scrubTables({ pool, terminal, signal }: CommandContext): Promise<number> {
+export async function scrubTables(context: CommandContext): Promise<number> {
+  const { pool, terminal, signal } = context;
   await scrub(pool, readModels, signal, (table) => void terminal.writeOutput(`Rewrote ${table}.`));
-  if (signal.aborted) {
-    await terminal.writeOutput("Interrupted. Run the command again to continue.");
-    return EXIT_CODE.interrupted;
-  }
+  if (signal.aborted) return reportInterruption(context);
   for (const schema of await listOtherReadModels(pool)) {
     await terminal.writeOutput(
       `Kept ${schema}, the read models of another release, which may contain erased data. See prune.`,

@@ -1,7 +1,6 @@
-import type { ClientBase } from "pg";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
-import type { AnyReadModel } from "./read-model.ts";
+import type { Tables } from "./rows.ts";
 
 export type CustomerErasure = RecordedEvent<Extract<CatalogEvent, { type: "CustomerDataErased" }>>;
 
@@ -83,8 +82,7 @@ function isOfEarlierGeneration(event: RecordedEvent, generations: Generations): 
 
 /** Loads the current generations of the sandboxes in which a batch adds data. */
 export async function loadGenerations(
-  client: ClientBase,
-  schema: string,
+  { client, schema }: Tables,
   events: readonly RecordedEvent[],
 ): Promise<Generations> {
   const clinicIds = new Set<string>();
@@ -100,29 +98,11 @@ export async function loadGenerations(
   return new Map(rows.map(({ clinic_id, generation }) => [clinic_id, generation]));
 }
 
-/** Loads the position of the last reset of each sandbox that has events, by clinic id. */
-export async function loadResetPositions(
-  client: ClientBase,
-  schema: string,
-  events: readonly RecordedEvent[],
-): Promise<Map<string, bigint>> {
-  const { rows } = await client.query<{ clinic_id: string; reset_position: bigint }>(
-    `SELECT clinic_id, reset_position FROM ${schema}.sandbox WHERE clinic_id = ANY ($1::uuid[])`,
-    [[...new Set(events.map(({ metadata }) => metadata.clinicId))]],
-  );
-  return new Map(rows.map(({ clinic_id, reset_position }) => [clinic_id, reset_position]));
-}
-
 /**
  * Deletes all rows of a sandbox. Starts with the last read model, because its condition may query the tables of earlier
  * read models.
  */
-export async function deleteSandboxRows(
-  client: ClientBase,
-  schema: string,
-  models: readonly AnyReadModel[],
-  clinicId: string,
-): Promise<void> {
+export async function deleteSandboxRows({ client, schema, models }: Tables, clinicId: string): Promise<void> {
   for (const model of models.toReversed()) {
     if (model.sandboxCondition === undefined) continue;
     await client.query({

@@ -1,9 +1,8 @@
-import type { ClientBase } from "pg";
 import type { PersonalDataCategory } from "../../shared/domain/personal-data/person.ts";
 import type { CustomerErasure } from "./batch-segments.ts";
 import type { ChangesByModel, RowChange, RowChanges } from "./fold-events.ts";
-import { type AnyReadModel, eraseColumns, type Row, type RowCause } from "./read-model.ts";
-import { loadRows, toArrayLiteral, upsertRows } from "./rows.ts";
+import { type AnyReadModel, eraseColumns, type Row } from "./read-model.ts";
+import { loadRows, type Tables, toArrayLiteral, upsertRows } from "./rows.ts";
 
 const MAX_ROWS = 1_000;
 
@@ -13,12 +12,8 @@ type ErasuresByCustomer = Map<string, CustomerErasure[]>;
  * Writes neutral values to all rows of customers whose data was erased. The rows are found with the tables' current
  * rows, so all earlier events must already be written.
  */
-export async function eraseCustomerRows(
-  client: ClientBase,
-  schema: string,
-  models: readonly AnyReadModel[],
-  customerErasures: readonly CustomerErasure[],
-): Promise<void> {
+export async function eraseCustomerRows(tables: Tables, customerErasures: readonly CustomerErasure[]): Promise<void> {
+  const { client, schema, models } = tables;
   const erasuresByCustomer: ErasuresByCustomer = new Map();
   for (const erasure of customerErasures) {
     const { customerId } = erasure.data;
@@ -33,14 +28,13 @@ export async function eraseCustomerRows(
       values: [[...erasuresByCustomer.keys()]],
     });
     for (let start = 0; start < owners.length; start += MAX_ROWS) {
-      await eraseRows(client, schema, model, owners.slice(start, start + MAX_ROWS), erasuresByCustomer);
+      await eraseRows(tables, model, owners.slice(start, start + MAX_ROWS), erasuresByCustomer);
     }
   }
 }
 
 async function eraseRows(
-  client: ClientBase,
-  schema: string,
+  tables: Tables,
   model: AnyReadModel,
   owners: readonly (Row & { customer_id: string })[],
   erasuresByCustomer: ErasuresByCustomer,
@@ -52,7 +46,7 @@ async function eraseRows(
     // A queue ticket can name an animal and an appointment of two customers.
     erasuresByKey.set(id, [...(erasuresByKey.get(id) ?? []), ...(erasuresByCustomer.get(owner.customer_id) ?? [])]);
   }
-  const rows = await loadRows(client, schema, model, owners.map(toKey));
+  const rows = await loadRows(tables, model, owners.map(toKey));
   const erasedRows = new Map<string, Row>();
   for (const row of rows) {
     const id = toKey(row).join("\n");
@@ -62,7 +56,7 @@ async function eraseRows(
     );
     if (erasedRow !== row) erasedRows.set(id, erasedRow);
   }
-  await upsertRows(client, schema, model, [...erasedRows.values()]);
+  await upsertRows(tables, model, [...erasedRows.values()]);
 }
 
 /** Returns the same row if nothing changes. */
@@ -72,9 +66,6 @@ function eraseRow(model: AnyReadModel, row: Row, { id, position, metadata, data 
   if (!recordErasure || !data.categories.some((category) => personalColumns[category])) return erasedRow;
   return { ...erasedRow, ...recordErasure(erasedRow, { id, position, occurredAt: metadata.occurredAt }) };
 }
-
-/** Latest erasure of a customer's notes; `id` is null if there was none. */
-type LatestErasure = { customerId: string; finalCategories: PersonalDataCategory[] } & (RowCause | { id: null });
 
 interface NewData {
   model: AnyReadModel;
@@ -86,34 +77,30 @@ interface NewData {
 }
 
 /**
- * Replaces personal data that was recorded after its erasure by neutral values, and records the erasure in rows that are
- * created only now, because their streams were quarantined. A command that ran at the same time as
+ * Replaces personal data that was recorded after its erasure by neutral values. A command that ran at the same time as
  * the erasure can have recorded such data. Its data key is destroyed, so a rebuild gives neutral values, too.
  *
  * Changes without new personal data need no query, and others one query, unless a customer was erased. All earlier
  * erasures must already be written.
  */
-export async function eraseLateData(client: ClientBase, schema: string, changesByModel: ChangesByModel): Promise<void> {
+export async function eraseLateData(tables: Tables, changesByModel: ChangesByModel): Promise<void> {
+  const { client, schema } = tables;
   const newData = [...changesByModel].flatMap(([model, changes]) => findNewData(model, changes));
   if (newData.length === 0) return;
-  const { rows: erasures } = await client.query<LatestErasure>({
+  const { rows: erasures } = await client.query<{ customerId: string; finalCategories: PersonalDataCategory[] }>({
     name: `erasures of customers ${schema}`,
-    text: `SELECT person_id AS "customerId", final_categories AS "finalCategories", notes_erased_event_id AS id,
-                  notes_erased_position AS position, rfc3339(notes_erased_at) AS "occurredAt"
+    text: `SELECT person_id AS "customerId", final_categories AS "finalCategories"
              FROM ${schema}.erasure WHERE person_type = 'customer' AND person_id = ANY ($1::uuid[])`,
     values: [toArrayLiteral([...new Set(newData.map(({ customerId }) => customerId))])],
   });
   if (erasures.length === 0) return;
-  const erasureByCustomer = new Map(erasures.map((erasure) => [erasure.customerId, erasure]));
-  const dataOfErased = newData.filter(({ customerId }) => erasureByCustomer.has(customerId));
-  const erasedKeyIds = await findErasedKeyIds(client, schema, dataOfErased);
+  const finalCategories = new Map(erasures.map((erasure) => [erasure.customerId, erasure.finalCategories]));
+  const dataOfErased = newData.filter(({ customerId }) => finalCategories.has(customerId));
+  const erasedKeyIds = await findErasedKeyIds(tables, dataOfErased);
   for (const { model, change, category, customerId, dataKeyId } of dataOfErased) {
-    const erasure = erasureByCustomer.get(customerId);
-    if (!change.rowAfter || !erasure) continue;
-    if (category === "notes" && erasure.id !== null && model.recordErasure)
-      change.rowAfter = { ...change.rowAfter, ...model.recordErasure(change.rowAfter, erasure) };
-    if (!erasure.finalCategories.includes(category) && !(dataKeyId && erasedKeyIds.has(dataKeyId))) continue;
-    change.rowAfter = eraseColumns(change.rowAfter, [category], model.personalColumns ?? {});
+    const isErased = finalCategories.get(customerId)?.includes(category) || (dataKeyId && erasedKeyIds.has(dataKeyId));
+    if (isErased && change.rowAfter)
+      change.rowAfter = eraseColumns(change.rowAfter, [category], model.personalColumns ?? {});
   }
 }
 
@@ -127,11 +114,7 @@ function findNewData(model: AnyReadModel, changes: RowChanges): NewData[] {
 }
 
 /** Finds destroyed data keys: those that are older than the erasure of their data. */
-async function findErasedKeyIds(
-  client: ClientBase,
-  schema: string,
-  newData: readonly NewData[],
-): Promise<ReadonlySet<string>> {
+async function findErasedKeyIds({ client, schema }: Tables, newData: readonly NewData[]): Promise<ReadonlySet<string>> {
   const { rows } = await client.query<{ id: string }>({
     name: `erased keys ${schema}`,
     text: `SELECT k.id FROM data_keys.data_key k JOIN ${schema}.erasure e USING (person_type, person_id)

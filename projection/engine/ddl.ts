@@ -26,9 +26,9 @@ export function buildTablesDdl(models: readonly AnyReadModel[], schema: string):
     `CREATE TABLE ${schema}.quarantined_stream
       (stream text PRIMARY KEY, revision bigint NOT NULL, position bigint NOT NULL, event_type text NOT NULL,
        cause text NOT NULL, clinic_id uuid, since timestamptz NOT NULL, events bigint NOT NULL,
-       replayed_after_decision bigint, unmatched_position bigint)`,
+       unmatched_position bigint)`,
     `CREATE TABLE ${schema}.event_outcome (event_type text PRIMARY KEY, outcomes text NOT NULL)`,
-    // A partner's position in the feed or in the list of changes is valid only until a replay adds events before it.
+    // A partner's position in the feed or in the list of changes is valid only until a rebuild adds events before it.
     `GRANT SELECT (stream, revision, position, clinic_id) ON ${schema}.quarantined_stream TO clinic_query`,
     `CREATE INDEX ON ${schema}.quarantined_stream (clinic_id)`,
   ];

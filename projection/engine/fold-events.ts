@@ -1,10 +1,9 @@
-import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import type { PersonalDataCategory } from "../../shared/domain/personal-data/person.ts";
 import { awaitPipelined } from "../../shared/postgres/pool.ts";
 import { ProjectionError } from "../roles/role.ts";
 import type { AnyReadModel, Row } from "./read-model.ts";
-import { deleteRows, loadRows, upsertRows } from "./rows.ts";
+import { deleteRows, loadRows, type Tables, upsertRows } from "./rows.ts";
 
 export interface RowChange {
   key: readonly string[];
@@ -26,12 +25,11 @@ export type ChangesByModel = Map<AnyReadModel, RowChanges>;
  * @throws {ProjectionError} with stream, revision and position of the event, if a projector throws
  */
 export async function foldEvents(
-  client: ClientBase,
-  schema: string,
+  tables: Tables,
   eventsByModel: ReadonlyMap<AnyReadModel, readonly RecordedEvent[]>,
 ): Promise<ChangesByModel> {
   const loadPromises = [...eventsByModel].map(
-    async ([model, events]) => [model, await loadChangedRows(client, schema, model, events)] as const,
+    async ([model, events]) => [model, await loadChangedRows(tables, model, events)] as const,
   );
   const changesByModel = new Map(await awaitPipelined(loadPromises));
   const rowsByModel: RowsByModel = new Map(
@@ -43,8 +41,7 @@ export async function foldEvents(
 }
 
 async function loadChangedRows(
-  client: ClientBase,
-  schema: string,
+  tables: Tables,
   model: AnyReadModel,
   events: readonly RecordedEvent[],
 ): Promise<RowChanges> {
@@ -56,7 +53,7 @@ async function loadChangedRows(
     if (!changes.has(id)) changes.set(id, { key, rowBefore: undefined, rowAfter: undefined, dataKeyIds: undefined });
   }
   const keys = [...changes.values()].map(({ key }) => key);
-  for (const row of await loadRows(client, schema, model, keys)) {
+  for (const row of await loadRows(tables, model, keys)) {
     const change = changes.get(toRowId(model.primaryKey.map((column) => row[column])));
     if (change) change.rowBefore = change.rowAfter = row;
   }
@@ -102,7 +99,7 @@ function toRowId(key: readonly unknown[]): string {
 }
 
 /** Sends all statements at once, in the order of the read models. */
-export async function writeChanges(client: ClientBase, schema: string, changesByModel: ChangesByModel): Promise<void> {
+export async function writeChanges(tables: Tables, changesByModel: ChangesByModel): Promise<void> {
   const writePromises = [...changesByModel].flatMap(([model, changes]) => {
     const changedRows: Row[] = [];
     const deletedKeys: (readonly string[])[] = [];
@@ -110,7 +107,7 @@ export async function writeChanges(client: ClientBase, schema: string, changesBy
       if (rowAfter && rowAfter !== rowBefore) changedRows.push(rowAfter);
       if (rowBefore && !rowAfter) deletedKeys.push(key);
     }
-    return [upsertRows(client, schema, model, changedRows), deleteRows(client, schema, model, deletedKeys)];
+    return [upsertRows(tables, model, changedRows), deleteRows(tables, model, deletedKeys)];
   });
   await awaitPipelined(writePromises);
 }

@@ -1,9 +1,10 @@
-import type { ClientBase, Pool } from "pg";
+import type { Pool } from "pg";
 import { isCatalogType } from "../../shared/domain/events/catalog.ts";
 import type { SubscriptionItem } from "../../shared/eventstore/subscription.ts";
 import { WAITS_FOR_SANDBOX } from "../quarantine/quarantined-streams.ts";
 import { ProjectionError } from "../roles/role.ts";
 import type { ProjectionRun } from "./projection-options.ts";
+import type { Tables } from "./rows.ts";
 
 /**
  * The fuse tells a faulty release from faulty events. The fuse blows if more than 20 streams fail with events of one
@@ -25,10 +26,10 @@ interface Judgement {
 
 /**
  * Adds the outcomes of items to those of earlier items. Later events of quarantined streams are not processed, so they
- * do not count. Does not judge an event if an operator has decided about its stream or its type.
+ * do not count, and neither do failures before an operator has confirmed their type.
  */
 export function judgeOutcomes(
-  { decisions, outcomes, quarantinedStreams }: ProjectionRun,
+  { confirmedTypes, outcomes, quarantinedStreams }: ProjectionRun,
   items: readonly SubscriptionItem[],
 ): Judgement {
   const newOutcomes = new Map<string, string>();
@@ -44,7 +45,7 @@ export function judgeOutcomes(
     const typeOutcomes = (earlierOutcomes + (hasFailed ? "1" : "0")).slice(-MAX_OUTCOMES);
     // All events of an unknown type fail. Their types are not kept, because their number has no limit.
     if (isCatalogType(type)) newOutcomes.set(type, typeOutcomes);
-    if (!hasFailed || decisions.streams.has(stream)) continue;
+    if (!hasFailed) continue;
     const isTooMany = [...typeOutcomes].filter((outcome) => outcome === "1").length > typeOutcomes.length * MAX_SHARE;
     if (!isTooMany || countStreams(type, position) <= MAX_STREAMS) continue;
     const reason = `${quarantinedStream.cause} (more than ${MAX_STREAMS} streams and a tenth of the events of this type fail)`;
@@ -55,7 +56,7 @@ export function judgeOutcomes(
   return { changedOutcomes, blownFuse };
 
   function countStreams(type: string, lastPosition: bigint): number {
-    const confirmedPosition = decisions.confirmedTypes.get(type) ?? -1n;
+    const confirmedPosition = confirmedTypes.get(type) ?? -1n;
     const isCounted = ({ eventType, cause, position }: { eventType: string; cause: string; position: bigint }) =>
       eventType === type && cause !== WAITS_FOR_SANDBOX && position > confirmedPosition && position <= lastPosition;
     return [...quarantinedStreams.values()].filter(isCounted).length;
@@ -70,7 +71,7 @@ export async function readOutcomes(pool: Pool, schema: string): Promise<Map<stri
 }
 
 /** Does nothing in most batches: after 1,000 events of a type without a failure, its outcomes stay the same. */
-export async function writeOutcomes(client: ClientBase, schema: string, changedOutcomes: Outcomes): Promise<void> {
+export async function writeOutcomes({ client, schema }: Tables, changedOutcomes: Outcomes): Promise<void> {
   if (changedOutcomes.size === 0) return;
   await client.query({
     name: `outcomes ${schema}`,

@@ -2,6 +2,7 @@ import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import type { ReadModelCheckpoint } from "../checkpoints/checkpoint.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
+import type { ConfirmedTypes } from "../quarantine/confirmed-types.ts";
 import type { QuarantinedStream } from "../quarantine/quarantined-streams.ts";
 import type { AwaitedServer } from "../roles/role.ts";
 import type { ReadLog } from "./read-log.ts";
@@ -21,14 +22,6 @@ export interface ProjectionProgress {
   eventCount: number;
 }
 
-export interface Decisions {
-  streams: ReadonlyMap<string, Omit<QuarantinedStream, "clinicId" | "events" | "replayedAfterDecision">>;
-  /** Log position of the last confirmation, by event type. Earlier failures of the type do not blow the fuse. */
-  confirmedTypes: ReadonlyMap<string, bigint>;
-  /** Revision of the last quarantine event that the decisions reflect. */
-  lastRevision: bigint;
-}
-
 export interface ProjectionOptions extends LogAndDatabase {
   dataKeys: DataKeys;
   /** Reads the log. By default, the calling thread reads it. */
@@ -46,27 +39,21 @@ export interface ProjectionOptions extends LogAndDatabase {
    * disk. If Postgres crashes, the run applies the events of lost commits again.
    */
   fillsUnusedTables?: boolean;
-  /**
-   * Reads the operators' decisions. Called at the start, and after each decision.
-   */
-  loadDecisions(): Promise<Decisions>;
   onProgress(progress: ProjectionProgress): void;
   /** Called after each commit, with the number of events and the duration of the transaction. */
   onBatch?(eventCount: number, seconds: number): void;
 }
-
-export type ReportProgress = (update: Partial<ProjectionProgress>, eventCount?: number) => void;
 
 export interface ProjectionRun {
   options: ProjectionOptions;
   checkpoint: ReadModelCheckpoint;
   /** Streams whose events are skipped. A stream is added if one of its events cannot be processed. */
   quarantinedStreams: Map<string, QuarantinedStream>;
-  decisions: Decisions;
+  confirmedTypes: ConfirmedTypes;
   /** Outcomes of the events up to the checkpoint. */
   outcomes: Map<string, string>;
-  reportProgress: ReportProgress;
-  signal: AbortSignal;
+  progress: ProjectionProgress;
+  report(update: Partial<ProjectionProgress>): void;
   /** Position of the last transaction, which may have failed. */
   triedPosition?: bigint;
 }

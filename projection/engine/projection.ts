@@ -8,17 +8,13 @@ import { isPostgresUnavailable } from "../../shared/runtime/failures.ts";
 import { type Loop, retry, runWork } from "../../shared/runtime/work.ts";
 import { markFilled, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
-import {
-  QUARANTINE_STREAM,
-  type QuarantinedStream,
-  readQuarantinedStreams,
-} from "../quarantine/quarantined-streams.ts";
+import { readConfirmedTypes } from "../quarantine/confirmed-types.ts";
+import { readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
 import { LeadershipLostError, OTHER_RELEASE } from "../roles/role.ts";
 import { computeFingerprint } from "./ddl.ts";
 import { readOutcomes } from "./fuse.ts";
-import type { ProjectionOptions, ProjectionProgress, ProjectionRun, ReportProgress } from "./projection-options.ts";
+import type { ProjectionOptions, ProjectionProgress, ProjectionRun } from "./projection-options.ts";
 import { readInCallingThread } from "./read-log.ts";
-import { REPLAY_TIMED_OUT, replayStreams } from "./replay-streams.ts";
 import { createProjectionWork } from "./write-items.ts";
 
 const RESTART_PAUSE_MS = 100;
@@ -50,18 +46,16 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
     lastError: null,
     eventCount: 0,
   };
-  const reportProgress: ReportProgress = (update, eventCount = 0) =>
-    options.onProgress(Object.assign(progress, update, { eventCount: progress.eventCount + eventCount }));
-  const report = (error: unknown) => {
-    if (error === null) return reportProgress({ waitsFor: null });
+  const report: ProjectionRun["report"] = (update) => options.onProgress(Object.assign(progress, update));
+  const reportError = (error: unknown) => {
+    if (error === null) return report({ waitsFor: null });
     const isDatabaseError = isPostgresUnavailable(error) || error instanceof pg.DatabaseError;
-    reportProgress({ waitsFor: isDatabaseError ? "the database" : "the event log", lastError: error as Error });
+    report({ waitsFor: isDatabaseError ? "the database" : "the event log", lastError: error as Error });
   };
-  const loop = { name: "projection", logger: options.logger, signal, report };
-  const replayState: ReplayState = { decisionRevision: undefined };
+  const loop = { name: "projection", logger: options.logger, signal, report: reportError };
   const run = () =>
-    runSubscription(options, progress, reportProgress, replayState, loop).catch((error: unknown) => {
-      reportProgress({ hasCaughtUp: false });
+    runSubscription(options, progress, report, loop).catch((error: unknown) => {
+      report({ hasCaughtUp: false });
       throw error;
     });
   try {
@@ -84,46 +78,26 @@ async function requireMatchingLog(options: ProjectionOptions, checkpoint: ReadMo
   await requireCheckpointInLog(options.client, `schema ${options.schema}`, checkpoint);
 }
 
-interface ReplayState {
-  /** Revision of the operators' last decision when the run last replayed quarantined streams. */
-  decisionRevision: bigint | undefined;
-}
-
-/**
- * Processes the events of one subscription, from the checkpoint on. Returns after a decision of an operator, because the
- * next subscription must skip different streams. First replays the streams that no operator has
- * quarantined: this release may process what another release or other data keys could not.
- */
+/** Processes the events of one subscription, from the checkpoint on. */
 async function runSubscription(
   options: ProjectionOptions,
   progress: ProjectionProgress,
-  reportProgress: ReportProgress,
-  replayState: ReplayState,
+  report: ProjectionRun["report"],
   loop: Loop,
 ): Promise<void> {
-  const { signal } = loop;
-  const checkpoint = await readCheckpoint(options.pool, options.schema);
+  const { client, pool, schema } = options;
+  const checkpoint = await readCheckpoint(pool, schema);
   if (checkpoint.fingerprint !== computeFingerprint(options.models)) throw new LeadershipLostError(OTHER_RELEASE);
-  reportProgress({ position: checkpoint.position, lastReadPosition: checkpoint.position });
-  if (signal.aborted) return;
+  report({ position: checkpoint.position, lastReadPosition: checkpoint.position });
+  if (loop.signal.aborted) return;
   await requireMatchingLog(options, checkpoint);
   if (hasReachedEnd(options, progress)) return;
-  const decisions = await options.loadDecisions();
-  const quarantinedStreams = await readQuarantinedStreams(options.pool, options.schema);
-  const outcomes = await readOutcomes(options.pool, options.schema);
-  const projectionRun = { options, checkpoint, quarantinedStreams, decisions, outcomes, reportProgress, signal };
-  if (replayState.decisionRevision !== decisions.lastRevision) {
-    const isReplayable = ([stream, { cause, replayedAfterDecision }]: [string, QuarantinedStream]) =>
-      !decisions.streams.has(stream) &&
-      !(cause === REPLAY_TIMED_OUT && replayedAfterDecision === decisions.lastRevision);
-    const streams = [...quarantinedStreams].filter(isReplayable).map(([stream]) => stream);
-    const isComplete = await replayStreams(projectionRun, streams, decisions.lastRevision);
-    if (isComplete) replayState.decisionRevision = decisions.lastRevision;
-  }
-  for (const [stream, decision] of decisions.streams) {
-    if (decision.position <= checkpoint.position || quarantinedStreams.has(stream)) continue;
-    quarantinedStreams.set(stream, { ...decision, clinicId: null, events: 0n, replayedAfterDecision: null });
-  }
+  const projectionRun: ProjectionRun = {
+    ...{ options, checkpoint, progress, report },
+    confirmedTypes: await readConfirmedTypes(client),
+    quarantinedStreams: await readQuarantinedStreams(pool, schema),
+    outcomes: await readOutcomes(pool, schema),
+  };
   const buffer = new BoundedBuffer<SubscriptionItem>(MAX_BUFFERED_ITEMS);
   if (options.fillsUnusedTables) buffer.setMinimum(MAX_BATCH_ITEMS);
   const subscriptionController = new AbortController();
@@ -131,12 +105,10 @@ async function runSubscription(
     subscriptionController.abort();
     buffer.close();
   };
-  const removeListener = onAbort(signal, endSubscription);
+  const removeListener = onAbort(loop.signal, endSubscription);
   try {
     const fillPromise = fillBuffer(buffer, projectionRun, subscriptionController.signal).finally(() => buffer.close());
-    const writePromise = writeFromBuffer(buffer, projectionRun, decisions.lastRevision, progress, loop).finally(
-      endSubscription,
-    );
+    const writePromise = writeFromBuffer(buffer, projectionRun, loop).finally(endSubscription);
     const [fillResult, writeResult] = await Promise.allSettled([fillPromise, writePromise]);
     // If the reader and the writer both failed, the writer's error is thrown, because that error may be permanent.
     if (writeResult.status === "rejected") throw writeResult.reason;
@@ -170,33 +142,24 @@ async function fillBuffer(
   if (endPosition !== undefined && !signal.aborted) await buffer.push({ kind: "foreign", position: endPosition });
 }
 
-/** @param knownRevision revision of the last quarantine event that is reflected in `run.quarantinedStreams` */
 function writeFromBuffer(
   buffer: BoundedBuffer<SubscriptionItem>,
   projectionRun: ProjectionRun,
-  knownRevision: bigint,
-  progress: ProjectionProgress,
   loop: Loop,
 ): Promise<void> {
-  const { options, reportProgress } = projectionRun;
+  const { options, progress, report } = projectionRun;
   let items: readonly SubscriptionItem[] = [];
   const take = async () => {
     // The items of the previous batch are written.
     const lastItem = items.findLast((item) => "position" in item);
-    if (lastItem) reportProgress({ lastReadPosition: lastItem.position });
+    if (lastItem) report({ lastReadPosition: lastItem.position });
     if (items.some((item) => item.kind === "caughtUp")) {
       await markFilled(options.pool, options.schema);
-      reportProgress({ hasCaughtUp: true });
+      report({ hasCaughtUp: true });
     }
-    if (hasReachedEnd(options, progress) || items.some((item) => isQuarantineEventAfter(item, knownRevision))) return;
+    if (hasReachedEnd(options, progress)) return;
     items = await buffer.take(MAX_BATCH_ITEMS);
     return items.length === 0 ? undefined : items;
   };
   return runWork(createProjectionWork(projectionRun, take), loop);
-}
-
-function isQuarantineEventAfter(item: SubscriptionItem, knownRevision: bigint): boolean {
-  if (item.kind !== "event") return false;
-  const { stream, revision } = item.event;
-  return stream === QUARANTINE_STREAM && revision > knownRevision;
 }

@@ -2,10 +2,9 @@ import type pg from "pg";
 import { formatCommandLine } from "../../shared/command-line/format-command-line.ts";
 import { type LeadershipOptions, withLeadership } from "../../shared/postgres/leadership.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import type { Logger } from "../../shared/runtime/logger.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { DifferentLogError } from "../checkpoints/same-log.ts";
-import { isQuarantined, readQuarantineDecisions } from "../quarantine/quarantined-streams.ts";
+import { isConfirmed, readConfirmedTypes } from "../quarantine/confirmed-types.ts";
 import {
   type Detail,
   LeadershipLostError,
@@ -29,7 +28,7 @@ export type ProjectorsOptions = RoleDeps & Pick<ProjectionOptions, "models" | "o
  * Starts the role that updates the read models. One process leads, and the others stand by. If a failure needs an
  * operator, for example because many streams fail with one event type, the role fails at that event and skips nothing.
  * The process then gives up the lead, so that a process with fixed code can continue. The role retries when an operator
- * quarantines the event's stream or confirms its type, or when another process moves the checkpoint.
+ * confirms the event's type, or when another process moves the checkpoint.
  *
  * The role also fails if the read models were built from another log. It continues when log and read models match
  * again. While the read models belong to another release, the process stands by.
@@ -39,21 +38,36 @@ export function startProjectors(options: ProjectorsOptions): Role {
   const stopController = new AbortController();
   const { signal } = stopController;
   let status: RoleStatus = { state: "starting", detail: null, isLeader: false };
-  let eventCountBefore = 0;
+  const setStatus = (newStatus: RoleStatus) => {
+    status = { ...pickLastingFields(status), ...newStatus };
+  };
 
   const lead = async (termSignal: AbortSignal) => {
-    status = { ...pickLastingFields(status), state: "starting", detail: null, isLeader: true };
-    eventCountBefore = status.eventCount ?? 0;
-    const onProgress = (progress: ProjectionProgress) => {
-      status = toRunningStatus(status, progress, eventCountBefore);
-    };
-    const loadDecisions = () => readQuarantineDecisions(options.client);
-    const runOptions = { ...options, schema: READ_MODEL_SCHEMA, logger, loadDecisions, onProgress };
-    await runUntilLeadershipLost(runOptions, logger, termSignal);
+    setStatus({ state: "starting", detail: null, isLeader: true });
+    const { eventCount: eventCountBefore = 0 } = status;
+    const onProgress = ({ position, hasCaughtUp, waitsFor, lastError, eventCount }: ProjectionProgress) =>
+      setStatus({
+        // After the first catch-up, a later wait does not change the state back to "starting".
+        state: status.state === "running" || hasCaughtUp ? "running" : "starting",
+        detail: waitsFor === null ? (hasCaughtUp ? null : "catching up") : (`waits for ${waitsFor}` as const),
+        isLeader: true,
+        position,
+        eventCount: eventCountBefore + eventCount,
+        ...(waitsFor !== null && lastError && { lastError: toLastError(lastError) }),
+      });
+    try {
+      await runProjection({ ...options, schema: READ_MODEL_SCHEMA, logger, onProgress }, termSignal);
+    } catch (error) {
+      if (!(error instanceof LeadershipLostError)) throw error;
+      logger.warn(
+        { error },
+        "This process no longer leads: another process writes, or a rebuild replaced the read models.",
+      );
+    }
   };
   const onStandby = (standbyReason: Detail) => {
     if (standbyReason === OTHER_RELEASE && status.detail !== OTHER_RELEASE) logger.warn(STANDBY_MESSAGE);
-    status = { ...pickLastingFields(status), state: "standby", detail: standbyReason, isLeader: false };
+    setStatus({ state: "standby", detail: standbyReason, isLeader: false });
   };
   const leadership = {
     ...options,
@@ -72,7 +86,7 @@ export function startProjectors(options: ProjectorsOptions): Role {
     if (error instanceof DifferentLogError) return undefined;
     const { position } = status;
     return async () =>
-      (failedEventPosition && isQuarantined(await readQuarantineDecisions(options.client), failedEventPosition)) ||
+      (failedEventPosition && isConfirmed(await readConfirmedTypes(options.client), failedEventPosition)) ||
       (await readCheckpoint(options.pool, READ_MODEL_SCHEMA)).position !== position;
   };
   const role = "projectors";
@@ -89,31 +103,3 @@ export function startProjectors(options: ProjectorsOptions): Role {
 }
 
 const STANDBY_MESSAGE = `The read models belong to another release. This process stands by and writes nothing. To switch to this release, run its \`${formatCommandLine("projection rebuild")}\`.`;
-
-async function runUntilLeadershipLost(options: ProjectionOptions, logger: Logger, signal: AbortSignal): Promise<void> {
-  try {
-    await runProjection(options, signal);
-  } catch (error) {
-    if (!(error instanceof LeadershipLostError)) throw error;
-    logger.warn(
-      { error },
-      "This process no longer leads: another process writes, or a rebuild replaced the read models.",
-    );
-  }
-}
-
-/** @param eventCountBefore number of events that this process handled when it led the role before */
-function toRunningStatus(statusBefore: RoleStatus, progress: ProjectionProgress, eventCountBefore: number): RoleStatus {
-  const { position, hasCaughtUp, waitsFor, lastError, eventCount } = progress;
-  const detail = waitsFor === null ? (hasCaughtUp ? null : "catching up") : (`waits for ${waitsFor}` as const);
-  // After the first catch-up, a later wait does not change the state back to "starting".
-  const state = statusBefore.state === "running" || hasCaughtUp ? "running" : "starting";
-  return {
-    state,
-    detail,
-    isLeader: true,
-    position,
-    eventCount: eventCountBefore + eventCount,
-    lastError: waitsFor !== null && lastError ? toLastError(lastError) : statusBefore.lastError,
-  };
-}

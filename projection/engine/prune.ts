@@ -14,7 +14,7 @@ import {
   withMaintenanceLock,
 } from "./maintenance.ts";
 import type { AnyReadModel } from "./read-model.ts";
-import { FORMER_SCHEMA, NEXT_SCHEMA } from "./swap.ts";
+import { FORMER_SCHEMA, NEXT_SCHEMA } from "./rebuild.ts";
 import { SCRATCH_SCHEMA } from "./verify.ts";
 
 const OWN_SCHEMAS = [READ_MODEL_SCHEMA, NEXT_SCHEMA, FORMER_SCHEMA, SCRATCH_SCHEMA];

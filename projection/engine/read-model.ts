@@ -198,6 +198,11 @@ export function toColumns<Data extends object>(data: Data): ColumnsOf<Data> {
   return columns as ColumnsOf<Data>;
 }
 
+/** Returns columns of a row, as members of rendered JSON. */
+export function pickColumns<R extends Row, Name extends keyof R>(row: R, ...names: Name[]): Pick<R, Name> {
+  return Object.fromEntries(names.map((name) => [name, row[name]])) as Pick<R, Name>;
+}
+
 /** Makes a handler that changes an existing row, and ignores an event about a missing row. */
 export function createUpdateHandler<R extends Row, E>(apply: (event: E, row: R) => Partial<NoInfer<R>>) {
   return (row: R | undefined, event: E): R | undefined => (row ? { ...row, ...apply(event, row) } : undefined);

@@ -4,14 +4,20 @@ import type { AnyReadModel, ColumnType, Row } from "./read-model.ts";
 
 /** Bulk reads and writes of rows. A statement sends one array for each column. */
 
+/** Read models in a schema, with the connection that reads and writes them. */
+export interface Tables {
+  client: ClientBase;
+  schema: string;
+  models: readonly AnyReadModel[];
+}
+
 /** A row cannot be converted for Postgres. The row's last events are the cause. */
 export class RowError extends ItemError {
   override readonly name = "RowError";
 }
 
 export async function loadRows(
-  client: ClientBase,
-  schema: string,
+  { client, schema }: Omit<Tables, "models">,
   model: AnyReadModel,
   keys: readonly (readonly string[])[],
 ): Promise<Row[]> {
@@ -25,8 +31,7 @@ export async function loadRows(
 }
 
 export async function upsertRows(
-  client: ClientBase,
-  schema: string,
+  { client, schema }: Omit<Tables, "models">,
   model: AnyReadModel,
   rows: readonly Row[],
 ): Promise<void> {
@@ -64,8 +69,7 @@ function formatMembers(object: object): string {
 }
 
 export async function deleteRows(
-  client: ClientBase,
-  schema: string,
+  { client, schema }: Omit<Tables, "models">,
   model: AnyReadModel,
   keys: readonly (readonly string[])[],
 ): Promise<void> {

@@ -1,3 +1,4 @@
+import type pg from "pg";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
@@ -9,6 +10,7 @@ import { buildTablesDdl, computeFingerprint } from "./ddl.ts";
 import { withMaintenanceLock } from "./maintenance.ts";
 import { runProjection } from "./projection.ts";
 import type { ProjectionOptions } from "./projection-options.ts";
+import type { AnyReadModel } from "./read-model.ts";
 
 export interface VerifyOptions
   extends Pick<ProjectionOptions, "client" | "pool" | "dataKeys" | "readLog" | "models" | "logger" | "onProgress"> {
@@ -25,12 +27,13 @@ interface VerifyResult {
 
 export const SCRATCH_SCHEMA = `${READ_MODEL_SCHEMA}_verify`;
 
-const MAX_REVISION = 2n ** 63n;
+/** Schema of a copy of the read models, as of the position up to which the log is folded. */
+const COPY_SCHEMA = `${READ_MODEL_SCHEMA}_copy`;
 
 /**
- * Compares the read models with the log. Folds the log up to the position of the read models into separate tables, and
- * compares these tables with the read models row by row. The comparison reads a snapshot, so live events do not affect
- * it. Events that the read models skipped are skipped here too.
+ * Compares the read models with the log. Copies the read models, folds the log up to their position into separate
+ * tables, and compares these tables with the copy row by row. Live events do not affect the comparison. Events that the
+ * read models skipped are skipped here too.
  *
  * @throws {StartError} if another verify or rebuild is running, or the read models belong to another release
  * @throws {DifferentLogError}
@@ -38,28 +41,14 @@ const MAX_REVISION = 2n ** 63n;
  */
 export async function verify(options: VerifyOptions, signal: AbortSignal): Promise<VerifyResult> {
   const { pool, models } = options;
-  return withMaintenanceLock(pool, async (liveConnection) => {
+  return withMaintenanceLock(pool, async (connection) => {
+    const dropTables = () => pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA}, ${COPY_SCHEMA} CASCADE`);
     try {
-      // Rows and checkpoint must come from one snapshot.
-      await liveConnection.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-      const { position, fingerprint } = await readCheckpoint(liveConnection, READ_MODEL_SCHEMA);
-      if (fingerprint !== computeFingerprint(models)) {
-        throw new StartError(`${OTHER_RELEASE}: verify them with that release, or rebuild them with this release.`);
-      }
+      await dropTables();
       await requireSameLog(options);
-      const quarantinedStreams = await readQuarantinedStreams(liveConnection, READ_MODEL_SCHEMA);
-      // No quarantine event has a revision above MAX_REVISION, so the run never reloads the decisions.
-      const decisions = { streams: quarantinedStreams, confirmedTypes: new Map(), lastRevision: MAX_REVISION };
-      await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);
-      await pool.query(buildTablesDdl(models, SCRATCH_SCHEMA));
+      const { position, quarantinedStreams } = await copyTables(connection, models);
       await runProjection(
-        {
-          ...options,
-          schema: SCRATCH_SCHEMA,
-          endPosition: position,
-          fillsUnusedTables: true,
-          loadDecisions: async () => decisions,
-        },
+        { ...options, schema: SCRATCH_SCHEMA, endPosition: position, fillsUnusedTables: true },
         signal,
       );
       let [rows, differenceCount] = [0, 0];
@@ -67,13 +56,36 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
         differenceCount += 1;
         options.onDifference(difference);
       };
+      await connection.query("BEGIN READ ONLY");
       for (const model of models) {
         if (signal.aborted) break;
-        rows += await compareTables(pool, liveConnection, model, [READ_MODEL_SCHEMA, SCRATCH_SCHEMA], onDifference);
+        rows += await compareTables(connection, model, [COPY_SCHEMA, SCRATCH_SCHEMA], onDifference);
       }
       return { position, rows, differenceCount, quarantinedStreams };
     } finally {
-      await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);
+      // An open transaction would keep the tables locked.
+      await connection.query("ROLLBACK").catch(() => undefined);
+      await dropTables();
     }
   });
+}
+
+/** Copies the read models, and creates empty tables in which their quarantined streams are quarantined, too. */
+async function copyTables(connection: pg.ClientBase, models: readonly AnyReadModel[]) {
+  // Rows and checkpoint must come from one snapshot.
+  await connection.query("BEGIN ISOLATION LEVEL REPEATABLE READ");
+  const { position, fingerprint } = await readCheckpoint(connection, READ_MODEL_SCHEMA);
+  if (fingerprint !== computeFingerprint(models)) {
+    throw new StartError(`${OTHER_RELEASE}: verify them with that release, or rebuild them with this release.`);
+  }
+  const quarantinedStreams = await readQuarantinedStreams(connection, READ_MODEL_SCHEMA);
+  await connection.query(`CREATE SCHEMA ${COPY_SCHEMA}`);
+  for (const { table } of models)
+    await connection.query(`CREATE UNLOGGED TABLE ${COPY_SCHEMA}.${table} AS TABLE ${READ_MODEL_SCHEMA}.${table}`);
+  await connection.query(
+    `${buildTablesDdl(models, SCRATCH_SCHEMA)}
+     INSERT INTO ${SCRATCH_SCHEMA}.quarantined_stream SELECT * FROM ${READ_MODEL_SCHEMA}.quarantined_stream`,
+  );
+  await connection.query("COMMIT");
+  return { position, quarantinedStreams };
 }

@@ -8,12 +8,13 @@ import { DataKeyError, type DataKeys } from "../../shared/personal-data/data-key
 import { decryptEvent, findKeysOf, isDecryptionError } from "../../shared/personal-data/decrypt-events.ts";
 import { isPostgresUnavailable, isStatementTimeout, isValueRefused } from "../../shared/runtime/failures.ts";
 import type { Work } from "../../shared/runtime/work.ts";
-import { isTracing, startSpan } from "../../shared/tracing/span.ts";
-import { type EventCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { endWith, isTracing, startSpan } from "../../shared/tracing/span.ts";
+import { readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { isConfirmed } from "../quarantine/confirmed-types.ts";
 import { type QuarantinedStream, WAITS_FOR_SANDBOX } from "../quarantine/quarantined-streams.ts";
 import { ProjectionError } from "../roles/role.ts";
-import { applyBatch } from "./apply-batch.ts";
-import { judgeOutcomes, type Outcomes } from "./fuse.ts";
+import { applyBatch, type Batch } from "./apply-batch.ts";
+import { judgeOutcomes } from "./fuse.ts";
 import type { ProjectionRun } from "./projection-options.ts";
 
 /**
@@ -33,7 +34,7 @@ export function createProjectionWork(
     take,
     handle: (items) => writeOrQuarantine(projectionRun, items),
     async setAside(item, error) {
-      if (isKeyFailure(error)) throw error;
+      if (isKeyFailure(projectionRun, error)) throw error;
       quarantine(projectionRun, item, describeCause(error));
       await writeItems(projectionRun, [item]);
     },
@@ -41,9 +42,10 @@ export function createProjectionWork(
   };
 }
 
-/** A key that cannot be used is no fault of the event. Usually, the master key is missing. */
-function isKeyFailure(error: unknown): boolean {
-  return error instanceof ProjectionError && error.cause instanceof DataKeyError;
+/** A key that cannot be used is no fault of the event, unless an operator says so. Usually, the master key is missing. */
+function isKeyFailure({ confirmedTypes }: ProjectionRun, error: unknown): boolean {
+  if (!(error instanceof ProjectionError) || !(error.cause instanceof DataKeyError)) return false;
+  return !error.failedEventPosition || !isConfirmed(confirmedTypes, error.failedEventPosition);
 }
 
 /** If the error names its event, quarantines the stream at once, because dividing the batch takes more transactions. */
@@ -57,18 +59,28 @@ async function writeOrQuarantine(projectionRun: ProjectionRun, items: readonly S
   } catch (error) {
     const position = error instanceof ProjectionError ? error.failedEventPosition?.position : undefined;
     const item = items.find((item) => movesCheckpoint(item) && getLocation(item).position === position);
-    if (!item || isKeyFailure(error) || !quarantine(projectionRun, item, describeCause(error))) throw error;
+    if (!item || isKeyFailure(projectionRun, error) || !quarantine(projectionRun, item, describeCause(error)))
+      throw error;
     await writeOrQuarantine(projectionRun, items);
   }
 }
 
 /** @returns false if the stream of the item is already quarantined */
-function quarantine({ quarantinedStreams }: ProjectionRun, item: SubscriptionItem, cause: string): boolean {
+function quarantine({ options, quarantinedStreams }: ProjectionRun, item: SubscriptionItem, cause: string): boolean {
   if (!movesCheckpoint(item) || isSkipped(item, quarantinedStreams)) return false;
   const { stream, revision, position, type: eventType } = getLocation(item);
   const since = toInstant(Date.now());
-  const quarantinedStream = { revision, position, eventType, cause, clinicId: getClinicId(item), since, events: 0n };
-  quarantinedStreams.set(stream, { ...quarantinedStream, replayedAfterDecision: null });
+  quarantinedStreams.set(stream, {
+    revision,
+    position,
+    eventType,
+    cause,
+    clinicId: getClinicId(item),
+    since,
+    events: 0n,
+  });
+  const location = { stream, revision: String(revision), position: String(position) };
+  options.logger.error({ ...location, cause }, "A stream was quarantined.");
   return true;
 }
 
@@ -91,15 +103,13 @@ async function writeItems(projectionRun: ProjectionRun, items: readonly Subscrip
   const eventId = lastItem.kind === "event" ? lastItem.event.id : lastItem.id;
   const newCheckpoint = { position: lastItem.position, eventId };
   const { events, skippedEvents } = separateItems(items, projectionRun.quarantinedStreams);
-  const batch = { events, skippedEvents, changedOutcomes, newCheckpoint };
-  await traceProjection(events, () => writeBatch(projectionRun, batch));
+  await traceProjection(events, () =>
+    writeBatch(projectionRun, { events, skippedEvents, changedOutcomes, newCheckpoint }),
+  );
 }
 
 /** @throws {ProjectionError} with the position of an event that cannot be decrypted */
-export async function decryptBatch(
-  events: readonly RecordedEvent[],
-  dataKeys: DataKeys,
-): Promise<readonly RecordedEvent[]> {
+async function decryptBatch(events: readonly RecordedEvent[], dataKeys: DataKeys): Promise<readonly RecordedEvent[]> {
   if (!events.some(({ encrypted }) => encrypted)) return events;
   const keys = await findKeysOf(events, dataKeys);
   return events.map((event) => {
@@ -112,19 +122,12 @@ export async function decryptBatch(
   });
 }
 
-interface Batch {
-  events: readonly RecordedEvent[];
-  skippedEvents: ReadonlyMap<string, QuarantinedStream>;
-  changedOutcomes: Outcomes;
-  newCheckpoint: EventCheckpoint;
-}
+type NewBatch = Required<Pick<Batch, "events" | "skippedEvents" | "changedOutcomes" | "newCheckpoint">>;
 
-async function writeBatch(
-  projectionRun: ProjectionRun,
-  { events: storedEvents, skippedEvents, changedOutcomes, newCheckpoint }: Batch,
-): Promise<void> {
-  const { options, checkpoint, decisions, outcomes, reportProgress, triedPosition } = projectionRun;
-  const { pool, schema, models, dataKeys, logger, fillsUnusedTables: commitsAsynchronously = false } = options;
+async function writeBatch(projectionRun: ProjectionRun, batch: NewBatch): Promise<void> {
+  const { options, checkpoint, outcomes, progress, report, triedPosition } = projectionRun;
+  const { pool, schema, models, dataKeys, fillsUnusedTables: commitsAsynchronously = false } = options;
+  const { events, newCheckpoint } = batch;
   const { position: fromPosition, tableOid } = checkpoint;
   const startedAt = performance.now();
   projectionRun.triedPosition = newCheckpoint.position;
@@ -133,23 +136,19 @@ async function writeBatch(
     triedPosition === newCheckpoint.position && (await readCheckpoint(pool, schema)).position === triedPosition;
   if (!isWritten) {
     // The search for data keys takes its own connection, so it must not start while this run holds the pool's only one.
-    const decryptedEventsPromise = decryptBatch(storedEvents, dataKeys);
+    const decryptedEventsPromise = decryptBatch(events, dataKeys);
     decryptedEventsPromise.catch(() => undefined); // `applyBatch` handles the error
-    const batchOptions = { decryptedEventsPromise, skippedEvents, changedOutcomes, tableOid, commitsAsynchronously };
-    await withConnection(pool, (connection) =>
-      applyBatch(connection, schema, models, storedEvents, fromPosition, newCheckpoint, batchOptions),
+    await withConnection(pool, (client) =>
+      applyBatch(
+        { client, schema, models },
+        { ...batch, decryptedEventsPromise, fromPosition, tableOid, commitsAsynchronously },
+      ),
     );
   }
   checkpoint.position = newCheckpoint.position;
-  for (const [type, typeOutcomes] of changedOutcomes) outcomes.set(type, typeOutcomes);
-  for (const [stream, { revision, position, cause }] of skippedEvents)
-    if (position > fromPosition && !decisions.streams.has(stream))
-      logger.error(
-        { stream, revision: String(revision), position: String(position), cause },
-        "A stream was quarantined.",
-      );
-  reportProgress({ position: newCheckpoint.position }, storedEvents.length);
-  options.onBatch?.(storedEvents.length, (performance.now() - startedAt) / 1000);
+  for (const [type, typeOutcomes] of batch.changedOutcomes) outcomes.set(type, typeOutcomes);
+  report({ position: newCheckpoint.position, eventCount: progress.eventCount + events.length });
+  options.onBatch?.(events.length, (performance.now() - startedAt) / 1000);
 }
 
 /** If the database is unavailable, the connection does not return to the pool. */
@@ -219,7 +218,7 @@ function separateItems(
 }
 
 /** Returns true if the tables may lack the generation of the sandbox in which an event requests an appointment. */
-export function waitsForSandbox(event: RecordedEvent, quarantinedStreams: ReadonlyMap<string, unknown>): boolean {
+function waitsForSandbox(event: RecordedEvent, quarantinedStreams: ReadonlyMap<string, unknown>): boolean {
   if (event.type !== "AppointmentRequested" || event.data.sandboxGeneration === 0) return false;
   return quarantinedStreams.has(toStreamName(sandboxStreams, event.data.applicationId ?? ""));
 }
@@ -237,14 +236,7 @@ export async function traceProjection(events: readonly RecordedEvent[], apply: (
   const spans = events
     .filter(({ metadata }) => Date.parse(metadata.occurredAt) > minTime)
     .map(({ type, metadata }) => startSpan(`project ${type}`, "consumer", metadata.traceparent));
-  const endSpans = (error?: unknown) => {
-    for (const span of spans) span?.end(error);
-  };
-  try {
-    await apply();
-    endSpans();
-  } catch (error) {
-    endSpans(error);
-    throw error;
-  }
+  const promise = apply();
+  for (const span of spans) if (span) endWith(span, promise);
+  await promise;
 }

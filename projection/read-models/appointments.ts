@@ -8,6 +8,7 @@ import {
   defineReadModel,
   eraseColumns,
   getNeutralColumns,
+  pickColumns,
   type RecordedEventOf,
   type RowCause,
   toColumns,
@@ -16,7 +17,7 @@ import { resources } from "./resources.ts";
 
 type AppointmentEvent = RecordedEventOf<keyof typeof appointmentStreams.events>;
 
-type RowWithRevision = RowWithCause & { revision: number };
+type RowWithRevision = { revision: number };
 
 /** Resource that was allocated to the appointment, as the portal shows it. */
 interface AssignedResource {
@@ -30,24 +31,16 @@ interface AssignedResource {
   assignmentId: string;
 }
 
-type RowWithCause = { updated_at: string; position: string; event_id: string };
-
-/**
- * Returns the columns with position and event of the change. A replay of a quarantined stream applies earlier events,
- * which must not move the row back in the list of changes.
- */
-function getCauseColumns(row: RowWithCause | undefined, { id, position, occurredAt }: RowCause): RowWithCause {
-  if (!row || BigInt(row.position) <= position)
-    return { updated_at: occurredAt, position: String(position), event_id: id };
-  return { updated_at: row.updated_at, position: row.position, event_id: row.event_id };
-}
-
-function getEventColumns({ id, position, metadata }: AppointmentEvent, row: RowWithCause | undefined) {
-  return getCauseColumns(row, { id, position, occurredAt: metadata.occurredAt });
+function getCauseColumns({ id, position, occurredAt }: RowCause) {
+  return { updated_at: occurredAt, position: String(position), event_id: id };
 }
 
 function getCommonColumns(event: AppointmentEvent, row?: RowWithRevision) {
-  return { revision: getNextRevision(event, row), ...getEventColumns(event, row) };
+  const { id, position, metadata } = event;
+  return {
+    revision: getNextRevision(event, row),
+    ...getCauseColumns({ id, position, occurredAt: metadata.occurredAt }),
+  };
 }
 
 /**
@@ -171,7 +164,7 @@ export const appointments = defineReadModel({
     { columns: "clinic_id, appointment_id", where: "customer_id IS NULL" },
   ],
   personalColumns,
-  recordErasure: getCauseColumns,
+  recordErasure: (_, erasure) => getCauseColumns(erasure),
   customerRowsSql: (schema) =>
     `SELECT appointment_id, customer_id FROM ${schema}.appointment WHERE customer_id = ANY ($1::uuid[])`,
   renderedColumns: {
@@ -205,23 +198,21 @@ export const appointments = defineReadModel({
   references: [resources],
   key: (event) => [event.data.appointmentId],
   on: {
-    AppointmentRequested: (row, event, findRows) => ({
+    AppointmentRequested: (_, event, findRows) => ({
       ...toColumns(event.data),
       status: event.data.isConfirmed ? "confirmed" : "requested",
       former_times: [],
       resources: listRequestedResources(event, findRows(resources).after),
       created_at: event.metadata.occurredAt,
-      revision: getNextRevision(event),
-      ...getEventColumns(event, row),
+      ...getCommonColumns(event),
     }),
-    AppointmentImported: (row, event) => ({
+    AppointmentImported: (_, event) => ({
       ...toColumns(event.data),
       application_id: null,
       former_times: [],
       resources: [],
       created_at: event.data.requestedAt ?? event.metadata.occurredAt,
-      revision: getNextRevision(event),
-      ...getEventColumns(event, row),
+      ...getCommonColumns(event),
     }),
     AppointmentConfirmed: changeStatus,
     AppointmentCheckedIn: changeStatus,
@@ -270,11 +261,7 @@ export const assignments = defineReadModel({
   renderedColumns: {
     availability_json: (row) => ({
       id: row.assignment_id,
-      appointment_id: row.appointment_id,
-      resource_id: row.resource_id,
-      allocation_start: row.allocation_start,
-      allocation_end: row.allocation_end,
-      status: row.status,
+      ...pickColumns(row, "appointment_id", "resource_id", "allocation_start", "allocation_end", "status"),
     }),
   },
   sandboxCondition: () => "clinic_id = $1::uuid",

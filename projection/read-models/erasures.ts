@@ -31,23 +31,18 @@ type ErasureRow = {
   contact_erased_at: string | null;
   animal_erased_at: string | null;
   notes_erased_at: string | null;
-  notes_erased_position: string | null;
-  notes_erased_event_id: string | null;
   final_categories: PersonalDataCategory[];
 };
 
 function recordErasure(row: ErasureRow | undefined, event: ErasureEvent): ErasureRow {
   const erasedAt = (category: PersonalDataCategory) =>
     event.data.categories.includes(category) ? event.metadata.occurredAt : (row?.[`${category}_erased_at`] ?? null);
-  const erasesNotes = event.data.categories.includes("notes");
   return {
     person_type: personTypeByEvent[event.type],
     person_id: getPersonId(event),
     contact_erased_at: erasedAt("contact"),
     animal_erased_at: erasedAt("animal"),
     notes_erased_at: erasedAt("notes"),
-    notes_erased_position: erasesNotes ? String(event.position) : (row?.notes_erased_position ?? null),
-    notes_erased_event_id: erasesNotes ? event.id : (row?.notes_erased_event_id ?? null),
     final_categories: findFinalCategories(row, event),
   };
 }
@@ -71,19 +66,10 @@ export const erasures = defineReadModel({
     contact_erased_at: "timestamptz",
     animal_erased_at: "timestamptz",
     notes_erased_at: "timestamptz",
-    /** Event of the latest erasure of notes. The customer's appointments record it. */
-    notes_erased_position: "bigint",
-    notes_erased_event_id: "uuid",
     /** Categories of which no new data can be recorded after the erasure. */
     final_categories: defineJsonColumn<PersonalDataCategory[]>(),
   },
-  nullable: [
-    "contact_erased_at",
-    "animal_erased_at",
-    "notes_erased_at",
-    "notes_erased_position",
-    "notes_erased_event_id",
-  ],
+  nullable: ["contact_erased_at", "animal_erased_at", "notes_erased_at"],
   primaryKey: ["person_type", "person_id"],
   commandColumns: ["person_type", "person_id", "contact_erased_at"],
   indexes: [],

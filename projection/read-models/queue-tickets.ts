@@ -3,6 +3,7 @@ import {
   defineReadModel,
   eraseColumns,
   getNeutralColumns,
+  pickColumns,
   toColumns,
 } from "../engine/read-model.ts";
 
@@ -60,20 +61,9 @@ export const queueTickets = defineReadModel({
   renderedColumns: {
     portal_json: (row) => ({
       id: row.ticket_id,
-      appointment_id: row.appointment_id,
-      visit_id: row.visit_id,
-      animal_id: row.animal_id,
-      ticket_number: row.ticket_number,
-      queue_date: row.queue_date,
-      arrival_type: row.arrival_type,
-      priority: row.priority,
-      status: row.status,
-      estimated_wait_minutes: row.estimated_wait_minutes,
-      checked_in_at: row.checked_in_at,
-      called_at: row.called_at,
-      completed_at: row.completed_at,
-      notes: row.notes,
-      updated_at: row.updated_at,
+      ...pickColumns(row, "appointment_id", "visit_id", "animal_id", "ticket_number", "queue_date", "arrival_type"),
+      ...pickColumns(row, "priority", "status", "estimated_wait_minutes", "checked_in_at", "called_at"),
+      ...pickColumns(row, "completed_at", "notes", "updated_at"),
     }),
   },
   key: (event) => [event.data.ticketId],

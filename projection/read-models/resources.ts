@@ -1,5 +1,5 @@
 import { buildNameSortSql } from "../../shared/postgres/read-model-schema.ts";
-import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel, pickColumns, toColumns } from "../engine/read-model.ts";
 
 /** Rooms, devices and persons that appointments occupy. */
 export const resources = defineReadModel({
@@ -31,12 +31,7 @@ export const resources = defineReadModel({
   renderedColumns: {
     availability_json: (row) => ({
       id: row.resource_id,
-      resource_type: row.resource_type,
-      name: row.name,
-      capacity: row.capacity,
-      timezone: row.timezone,
-      status: row.status,
-      metadata: row.metadata,
+      ...pickColumns(row, "resource_type", "name", "capacity", "timezone", "status", "metadata"),
     }),
   },
   sandboxCondition: () => "clinic_id = $1::uuid",
@@ -92,11 +87,7 @@ export const holds = defineReadModel({
   renderedColumns: {
     availability_json: (row) => ({
       id: row.hold_id,
-      resource_id: row.resource_id,
-      starts_at: row.starts_at,
-      ends_at: row.ends_at,
-      expires_at: row.expires_at,
-      status: row.status,
+      ...pickColumns(row, "resource_id", "starts_at", "ends_at", "expires_at", "status"),
     }),
   },
   key: (event) => [event.data.holdId],
@@ -130,14 +121,8 @@ export const availabilityRules = defineReadModel({
   renderedColumns: {
     availability_json: (row) => ({
       id: row.rule_id,
-      resource_id: row.resource_id,
-      weekday: row.weekday,
-      starts_at: row.starts_at,
-      ends_at: row.ends_at,
-      valid_from: row.valid_from,
-      valid_until: row.valid_until,
-      rule_type: row.rule_type,
-      recurrence: row.recurrence,
+      ...pickColumns(row, "resource_id", "weekday", "starts_at", "ends_at"),
+      ...pickColumns(row, "valid_from", "valid_until", "rule_type", "recurrence"),
     }),
   },
   sandboxCondition: () => "clinic_id = $1::uuid",

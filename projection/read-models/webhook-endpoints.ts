@@ -49,14 +49,9 @@ export const webhookEndpoints = defineReadModel({
   key: (event) => [event.data.endpointId],
   on: {
     WebhookEndpointRegistered: (_, { data, metadata, position }) => ({
-      endpoint_id: data.endpointId,
-      application_id: data.applicationId,
-      clinic_id: data.clinicId,
+      ...toColumns(data),
       owner_id: data.clinicId ?? data.applicationId,
-      environment: data.environment,
-      url: data.url,
       origin: new URL(data.url).origin,
-      events: data.events,
       operational_events: [],
       branch_ids: null,
       header_names: [],
@@ -145,9 +140,7 @@ export const webhookSecrets = defineReadModel({
   key: (event) => [event.data.endpointId],
   on: {
     WebhookEndpointRegistered: (_, { data }) => ({
-      endpoint_id: data.endpointId,
-      secret_id: data.secretId,
-      encrypted_secret: data.encryptedSecret,
+      ...toColumns(data),
       former_secrets: [],
       headers: [],
       asymmetric_signature: false,
@@ -229,10 +222,8 @@ export const webhookReplays = defineReadModel({
       not_replayed_count: 0,
       finished_at: null,
     }),
-    WebhookReplayCompleted: createUpdateHandler(({ data: { outcome, replayedCount, notReplayedCount }, metadata }) => ({
-      outcome,
-      replayed_count: replayedCount,
-      not_replayed_count: notReplayedCount,
+    WebhookReplayCompleted: createUpdateHandler(({ data, metadata }) => ({
+      ...toColumns(data),
       finished_at: metadata.occurredAt,
     })),
   },

@@ -1,5 +1,4 @@
 import { type EventStoreDBClient, START } from "@eventstore/db-client";
-import { formatCount } from "../../shared/command-line/format-count.ts";
 import { isCatalogStream } from "../../shared/domain/events/catalog.ts";
 import { REQUEST_TIMEOUT_MS } from "../../shared/eventstore/log.ts";
 import { BEFORE_FIRST_EVENT, readWithin } from "../../shared/eventstore/read-log.ts";
@@ -10,12 +9,6 @@ export interface Lag {
   exact: boolean;
   /** Age of the first unprocessed event. */
   seconds: number;
-}
-
-/** Describes a lag, such as "about 3000 events and 2 s behind". Returns undefined if there is none. */
-export function formatLag({ events, exact, seconds }: Lag): string | undefined {
-  if (events === 0) return undefined;
-  return `${exact ? "" : "about "}${formatCount(events, "event")} and ${Math.round(seconds)} s behind`;
 }
 
 /** Events of a page. Events are counted exactly within one page, so that measuring stays cheap at any lag. */

@@ -1,17 +1,18 @@
 import { hostname } from "node:os";
 import { readLogEnd } from "../../shared/eventstore/read-log.ts";
-import { describeLogPosition, type LogPosition } from "../../shared/eventstore/subscription.ts";
+import { describeLogPosition } from "../../shared/eventstore/subscription.ts";
 import type { Readiness } from "../../shared/http/health.ts";
 import { STANDBY_DETAIL } from "../../shared/postgres/leadership.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { settlesWithin } from "../../shared/runtime/timeout.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
-import { type ProcessStatus, writeProcessStatus } from "../roles/process-status.ts";
-import type { Detail, Role, RoleStatus } from "../roles/role.ts";
-import { findBlockingSessions, listQuarantinedStreams } from "./find-status.ts";
-import { formatLag, type Lag, LagMeter } from "./lag.ts";
-import { countDeliveries, measureDeliveryDelays } from "./measure-deliveries.ts";
+import { readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
+import { writeProcessStatus } from "../roles/process-status.ts";
+import type { Role, RoleStatus } from "../roles/role.ts";
+import { countDeliveries, findBlockingSessions, measureDeliveryDelays, measureTasks } from "./facts.ts";
+import { LagMeter } from "./lag.ts";
 import type { Metrics } from "./metrics.ts";
 
 interface ReporterOptions extends LogAndDatabase {
@@ -25,7 +26,6 @@ interface ReporterOptions extends LogAndDatabase {
 }
 
 export interface Reporter {
-  getLag(role: string): Lag | undefined;
   stop(): Promise<void>;
 }
 
@@ -39,12 +39,10 @@ const LAST_REPORT_TIMEOUT_MS = 1_000;
  * retries at the next report.
  */
 export function startReporter(options: ReporterOptions): Reporter {
-  const { roles, metrics, logger, clock = Date.now } = options;
+  const { roles, metrics, logger, clock = Date.now, processName = `${hostname()}:${process.pid}` } = options;
   const controller = new AbortController();
   const { signal } = controller;
-  const lagsByRole = new Map<string, Lag>();
-  const lagMeters = new Map<string, LagMeter>(roles.map(({ name }) => [name, new LagMeter(options.client)]));
-  const measureRate = createRateMeter(metrics);
+  const lagMeters = roles.map((role) => ({ role, meter: new LagMeter(options.client) }));
   const failingSteps = new Set<string>();
   const runOrLogError = async (step: string, run: () => Promise<void>) => {
     try {
@@ -57,34 +55,32 @@ export function startReporter(options: ReporterOptions): Reporter {
     }
   };
   const reportStatuses = async (isStopped: boolean) => {
-    const now = clock();
-    const statuses = roles.map(({ name, getStatus }) => {
-      const roleStatus = getStatus();
-      setRoleGauges(metrics, name, roleStatus);
-      return toProcessStatus(options, name, roleStatus, measureRate(name, roleStatus, now), isStopped, now);
-    });
-    for (const status of statuses)
-      await runOrLogError(`status of ${status.role}`, () => writeProcessStatus(options.pool, status));
+    const at = clock();
+    for (const { name, getStatus } of roles) setRoleGauges(metrics, name, getStatus());
+    for (const { name: role, getStatus } of roles) {
+      const { state, detail, lastError, failedAt } = getStatus();
+      const report = {
+        ...{ role, process: processName, lastError, failedAt, at, state, detail },
+        // A failed role stays failed in the status, because stopping the process does not remove the cause.
+        ...(isStopped && state !== "failed" && { state: "stopped" as const, detail: null }),
+      };
+      await runOrLogError(`status of ${role}`, () => writeProcessStatus(options.pool, report));
+    }
   };
   const measureLag = async ({ name, getStatus }: Role, meter: LagMeter) => {
     const { position } = getStatus();
     if (position === undefined) {
       // Only the leader has a position. The lag from an earlier lead must not stay.
-      lagsByRole.delete(name);
       metrics.lagEvents.remove({ role: name });
       metrics.lagSeconds.remove({ role: name });
       return;
     }
     const lag = await meter.measure(position, await readLogEnd(options.client), clock());
-    lagsByRole.set(name, lag);
     metrics.lagEvents.set({ role: name }, lag.events);
     metrics.lagSeconds.set({ role: name }, lag.seconds);
   };
   const measureAll = async () => {
-    for (const role of roles) {
-      const meter = lagMeters.get(role.name);
-      if (meter) await runOrLogError(`lag of ${role.name}`, () => measureLag(role, meter));
-    }
+    for (const { role, meter } of lagMeters) await runOrLogError(`lag of ${role.name}`, () => measureLag(role, meter));
     for (const [step, measure] of Object.entries(MEASUREMENTS))
       await runOrLogError(step, () => measure(options, clock()));
   };
@@ -96,7 +92,6 @@ export function startReporter(options: ReporterOptions): Reporter {
     }
   })();
   return {
-    getLag: (role) => lagsByRole.get(role),
     async stop() {
       controller.abort();
       const lastReportPromise = reportPromise.then(() => reportStatuses(true));
@@ -105,27 +100,10 @@ export function startReporter(options: ReporterOptions): Reporter {
   };
 }
 
-/**
- * Creates a function that counts the events of a role. The function returns the events per second since the previous
- * call. At the first call, and for a role that reads no events, the function returns null.
- */
-function createRateMeter(metrics: Metrics) {
-  const countsByRole = new Map<string, { eventCount: number; at: number }>();
-  return (role: string, { eventCount }: RoleStatus, now: number): number | null => {
-    if (eventCount === undefined) return null;
-    const countBefore = countsByRole.get(role) ?? { eventCount: 0, at: now };
-    countsByRole.set(role, { eventCount, at: now });
-    metrics.events.inc({ role }, eventCount - countBefore.eventCount);
-    return now > countBefore.at ? ((eventCount - countBefore.eventCount) * 1000) / (now - countBefore.at) : null;
-  };
-}
-
-type MetricsDeps = Pick<ReporterOptions, "pool" | "metrics">;
-
 /** Measurements of the whole service, each with the time in milliseconds since 1970. */
 const MEASUREMENTS: Record<string, (options: ReporterOptions, now: number) => Promise<void>> = {
-  async quarantine({ client, pool, metrics }) {
-    const quarantined = await listQuarantinedStreams(client, pool);
+  async quarantine({ pool, metrics }) {
+    const quarantined = [...(await readQuarantinedStreams(pool, READ_MODEL_SCHEMA)).values()];
     metrics.quarantinedStreams.set(quarantined.length);
     metrics.quarantinedEvents.set(Number(quarantined.reduce((sum, { events }) => sum + events, 0n)));
   },
@@ -136,7 +114,12 @@ const MEASUREMENTS: Record<string, (options: ReporterOptions, now: number) => Pr
     metrics.blockingSessions.set({ user: "" }, 0);
     for (const { user } of sessions) metrics.blockingSessions.inc({ user });
   },
-  "daily tasks": measureTasks,
+  async "daily tasks"({ pool, metrics }) {
+    for (const { task, seconds } of await measureTasks(pool)) {
+      if (task === "archive") metrics.walArchived.set(seconds);
+      else metrics.taskSuccess.set({ task }, seconds);
+    }
+  },
   async "numbers of deliveries"({ pool, metrics }, now) {
     for (const [state, count] of Object.entries(await countDeliveries(pool, now)))
       metrics.deliveries.set({ state }, count);
@@ -147,79 +130,31 @@ const MEASUREMENTS: Record<string, (options: ReporterOptions, now: number) => Pr
   },
 };
 
-export async function measureTasks({ pool, metrics }: MetricsDeps): Promise<void> {
-  const { rows } = await pool.query<{ task: string; seconds: number }>(MEASURE_TASKS_STATEMENT);
-  for (const { task, seconds } of rows) {
-    if (task === "archive") metrics.walArchived.set(seconds);
-    else metrics.taskSuccess.set({ task }, seconds);
-  }
-}
-
-/**
- * Without `archive_timeout`, a WAL segment can wait for hours. In this case, archiving counts as stopped only after a
- * failed attempt.
- */
-const MEASURE_TASKS_STATEMENT = {
-  name: "daily tasks",
-  text: `
-    SELECT task, extract(epoch FROM succeeded_at)::float8 AS seconds FROM projection.task_success
-    UNION ALL
-    SELECT 'archive', CASE WHEN current_setting('archive_mode') = 'off' THEN 0
-        WHEN current_setting('archive_timeout') <> '0' OR last_failed_time > coalesce(last_archived_time, '-infinity')
-        THEN extract(epoch FROM coalesce(last_archived_time, stats_reset))::float8
-        ELSE extract(epoch FROM now())::float8 END
-      FROM pg_stat_archiver`,
-};
-
 function setRoleGauges(metrics: Metrics, role: string, status: RoleStatus): void {
-  const { state, detail, isLeader, position } = status;
+  const { state, detail, isLeader, position, eventCount } = status;
+  if (eventCount !== undefined) {
+    metrics.events.remove({ role });
+    metrics.events.inc({ role }, eventCount);
+  }
   if (position !== undefined) metrics.position.set({ role }, Number(position));
   if (isLeader !== undefined) metrics.leader.set({ role }, isLeader ? 1 : 0);
   metrics.waits.set({ role }, detail?.startsWith("waits") ? 1 : 0);
   metrics.failed.set({ role }, state === "failed" ? 1 : 0);
 }
 
-function toProcessStatus(
-  { processName = `${hostname()}:${process.pid}` }: ReporterOptions,
-  role: string,
-  { state, detail, position, lastError, failedAt }: RoleStatus,
-  eventsPerSecond: number | null,
-  isStopped: boolean,
-  at: number,
-): ProcessStatus {
-  return {
-    role,
-    process: processName,
-    // A failed role stays failed in the status, because stopping the process does not remove the cause.
-    state: isStopped && state !== "failed" ? "stopped" : state,
-    detail: isStopped && state !== "failed" ? null : detail,
-    position: position ?? null,
-    eventsPerSecond,
-    lastError: lastError ?? null,
-    failedAt: failedAt ?? null,
-    at,
-  };
-}
-
 /**
  * Creates the check that reports the readiness of each role. A role is ready if it works without waiting, or if it is
  * on standby and can take over. A standby process of another release cannot take over, so its role is not ready. For a
- * role that is not ready, the report contains the reason and the lag. The report is public, so it contains no event
- * data and no error messages.
+ * role that is not ready, the report contains the reason. The report is public, so it contains no event data and no
+ * error messages.
  */
-export function createReadinessCheck(roles: readonly Role[], reporter: Reporter): Readiness {
-  return async () => Object.fromEntries(roles.map((role) => [role.name, describeProblem(role, reporter)]));
+export function createReadinessCheck(roles: readonly Role[]): Readiness {
+  return async () => Object.fromEntries(roles.map(({ name, getStatus }) => [name, describeProblem(getStatus())]));
 }
 
-function describeProblem(role: Role, reporter: Reporter): string | null {
-  const { state, detail, failedAt } = role.getStatus();
+function describeProblem({ state, detail, failedAt }: RoleStatus): string | null {
   if (detail === STANDBY_DETAIL || (state === "running" && detail === null)) return null;
-  const reason = state === "failed" ? describeStop(failedAt, detail) : (detail ?? state);
-  const lag = reporter.getLag(role.name);
-  return [reason, (lag && formatLag(lag)) ?? []].flat().join("; ");
-}
-
-function describeStop(failedAt: LogPosition | undefined, detail: Detail | null): string {
+  if (state !== "failed") return detail ?? state;
   if (failedAt) return `stopped at ${describeLogPosition(failedAt)}, ${failedAt.type}`;
   return detail ? `stopped: ${detail}` : "stopped";
 }

@@ -1,10 +1,9 @@
 import type pg from "pg";
-import { onAbort } from "../runtime/abort.ts";
+import { runTaskGroup } from "../runtime/abort.ts";
 import { createNotifier, pause } from "../runtime/backoff.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { retry } from "../runtime/work.ts";
-import type { DatabaseClient } from "./client.ts";
-import { createLongLivedClient } from "./long-lived-connection.ts";
+import { type OpenConnection, openLongLivedConnection } from "./long-lived-connection.ts";
 
 export const STANDBY_DETAIL = "another process leads";
 
@@ -48,6 +47,11 @@ export async function withLeadership<Obstacle extends string = never>(
     if (error !== null) options.onStandby("waits for the database");
   };
   const loop = { name: `leadership of ${name}`, logger, signal, report };
+  const runAsLeader = async (termSignal: AbortSignal) => {
+    await run(termSignal).catch((error: unknown) => {
+      if (!termSignal.aborted) throw error;
+    });
+  };
   while (!signal.aborted) {
     // Fails only if the signal aborts.
     const leader = await retry(
@@ -56,70 +60,65 @@ export async function withLeadership<Obstacle extends string = never>(
       () => true,
     ).catch(() => undefined);
     if (!leader) return;
-    const { connection, term, removeListener } = leader;
+    const { connection, signal: connectionSignal, close } = leader;
     try {
       logger.info({ name }, "This process leads.");
-      await Promise.all([checkUntilLost(connection, options, term), lead(run, term)]);
+      await runTaskGroup(connectionSignal, [
+        (termSignal) => checkUntilLost(leader, options, termSignal).catch(() => undefined), // the term ends
+        runAsLeader,
+      ]);
     } finally {
-      removeListener();
-      await releaseLock(connection, options);
-      await closeConnection(connection, logger);
+      await connection
+        .query("SELECT pg_advisory_unlock(hashtextextended($1, 0)), pg_notify($2, $1)", [name, RELEASE_CHANNEL])
+        .catch((error: unknown) => logger.debug({ error, name }, "The leader could not notify the standby processes."));
+      await close();
     }
   }
 }
 
-async function becomeLeader<Obstacle extends string>(options: LeadershipOptions<Obstacle>) {
+async function becomeLeader<Obstacle extends string>(options: LeadershipOptions<Obstacle>): Promise<OpenConnection> {
   const { databaseUrl, name, logger, signal } = options;
-  const connection = createLongLivedClient({ databaseUrl, applicationName: `leader ${name}`, logger });
-  const term = new AbortController();
-  const endTerm = () => term.abort();
-  const removeListener = onAbort(signal, endTerm);
+  const opened = await openLongLivedConnection({ databaseUrl, applicationName: `leader ${name}`, logger }, signal);
   try {
-    await connection.connect();
-    connection.on("error", endTerm).on("end", endTerm);
-    if (!(await acquireLock(connection, options, term))) throw new Error("The connection to the database was lost.");
-    return { connection, term, removeListener };
+    await acquireLock(opened, options);
+    return opened;
   } catch (error) {
-    removeListener();
-    await closeConnection(connection, logger);
+    await opened.close();
     throw error;
   }
 }
 
-/** Waits until this process holds the lock. @returns false if the connection broke or the signal aborted first */
+/** Waits until this process holds the lock. Fails if the connection breaks or the signal aborts first. */
 async function acquireLock<Obstacle extends string>(
-  connection: pg.Client,
-  options: LeadershipOptions<Obstacle>,
-  term: AbortController,
-): Promise<boolean> {
-  const { standbyIntervalMs = CHECK_INTERVAL_MS } = options;
+  { connection, signal }: OpenConnection,
+  { name, findObstacle, onStandby, standbyIntervalMs = CHECK_INTERVAL_MS }: LeadershipOptions<Obstacle>,
+): Promise<void> {
   const notifier = createNotifier();
-  connection.on("notification", ({ payload }) => payload === options.name && notifier.wake());
-  await queryOrEndTerm(term, () => connection.query(`LISTEN ${RELEASE_CHANNEL}`));
-  while (!term.signal.aborted) {
-    const obstacle = await queryOrEndTerm(term, () => options.findObstacle?.(connection));
-    if (term.signal.aborted) return false;
-    if (!obstacle && (await queryOrEndTerm(term, () => tryLock(connection, options.name)))) return true;
-    options.onStandby(obstacle ?? STANDBY_DETAIL);
-    await notifier.sleep(standbyIntervalMs, term.signal);
+  connection.on("notification", ({ payload }) => payload === name && notifier.wake());
+  await connection.query(`LISTEN ${RELEASE_CHANNEL}`);
+  while (!signal.aborted) {
+    const obstacle = await findObstacle?.(connection);
+    if (!obstacle && (await tryLock(connection, name))) return;
+    onStandby(obstacle ?? STANDBY_DETAIL);
+    await notifier.sleep(standbyIntervalMs, signal);
   }
-  return false;
+  throw new Error("The connection to the database was lost.");
 }
 
 /**
  * Checks every second that the connection works, that its server still accepts what the service needs, and that
- * `findObstacle` finds nothing. If a check fails, aborts `term`.
+ * `findObstacle` finds nothing.
  */
-async function checkUntilLost(
-  connection: DatabaseClient,
-  options: Pick<LeadershipOptions<string>, "findObstacle">,
-  term: AbortController,
+async function checkUntilLost<Obstacle extends string>(
+  { connection }: OpenConnection,
+  { findObstacle }: LeadershipOptions<Obstacle>,
+  signal: AbortSignal,
 ): Promise<void> {
-  while (!term.signal.aborted) {
-    await pause(CHECK_INTERVAL_MS, term.signal);
-    if (term.signal.aborted) return;
-    await queryOrEndTerm(term, () => connection.requireServerKind());
-    if (await queryOrEndTerm(term, () => options.findObstacle?.(connection))) term.abort();
+  for (;;) {
+    await pause(CHECK_INTERVAL_MS, signal);
+    if (signal.aborted) return;
+    await connection.requireServerKind();
+    if (await findObstacle?.(connection)) return;
   }
 }
 
@@ -130,41 +129,4 @@ export async function tryLock(connection: pg.ClientBase, name: string): Promise<
     [name],
   );
   return rows[0]?.held === true;
-}
-
-async function queryOrEndTerm<Result>(
-  term: AbortController,
-  run: () => Promise<Result> | undefined,
-): Promise<Result | undefined> {
-  try {
-    return await run();
-  } catch {
-    term.abort();
-    return undefined;
-  }
-}
-
-async function lead(run: (signal: AbortSignal) => Promise<void>, term: AbortController): Promise<void> {
-  try {
-    await run(term.signal);
-  } catch (error) {
-    if (!term.signal.aborted) throw error;
-  } finally {
-    term.abort();
-  }
-}
-
-async function releaseLock(
-  connection: pg.Client,
-  { name, logger }: Pick<LeadershipOptions, "name" | "logger">,
-): Promise<void> {
-  await connection
-    .query("SELECT pg_advisory_unlock(hashtextextended($1, 0)), pg_notify($2, $1)", [name, RELEASE_CHANNEL])
-    .catch((error: unknown) => logger.debug({ error, name }, "The leader could not notify the standby processes."));
-}
-
-async function closeConnection(connection: pg.Client, logger: Logger): Promise<void> {
-  await connection
-    .end()
-    .catch((error: unknown) => logger.debug({ error }, "The connection of the leader was already closed."));
 }

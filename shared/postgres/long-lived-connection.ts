@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { onAbort } from "../runtime/abort.ts";
-import { createNotifier, pause } from "../runtime/backoff.ts";
+import { pause } from "../runtime/backoff.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { StartError } from "../runtime/run-service.ts";
 import { settlesWithin } from "../runtime/timeout.ts";
@@ -96,23 +96,52 @@ async function useConnection(
   use: ConnectionUse,
   onCheck: () => void,
 ): Promise<void> {
-  const connection = createLongLivedClient(options);
-  const close = () => settlesWithin(connection.end(), CLOSE_TIMEOUT_MS).catch(() => false);
+  const { connection, signal: connectionSignal, close } = await openLongLivedConnection(options, signal);
   const removeListener = onAbort(signal, close);
   try {
-    await connection.connect();
-    const endNotifier = createNotifier();
-    connection.once("end", endNotifier.wake);
     await use.prepare(connection);
     while (!signal.aborted) {
       await connection.requireServerKind();
       await use.check(connection);
       onCheck();
-      await endNotifier.sleep(CHECK_INTERVAL_MS, signal);
+      await pause(CHECK_INTERVAL_MS, connectionSignal);
     }
   } finally {
     removeListener();
     await close();
+  }
+}
+
+export interface OpenConnection {
+  connection: DatabaseClient;
+  /** Aborts if the connection is lost, and with the signal of the caller. */
+  signal: AbortSignal;
+  close(): Promise<void>;
+}
+
+/** Opens a long-lived connection. The caller must close it. */
+export async function openLongLivedConnection(
+  options: LongLivedClientOptions,
+  signal: AbortSignal,
+): Promise<OpenConnection> {
+  const connection = createLongLivedClient(options);
+  const controller = new AbortController();
+  const abort = () => controller.abort();
+  const removeListener = onAbort(signal, abort);
+  const close = async () => {
+    removeListener();
+    await settlesWithin(connection.end(), CLOSE_TIMEOUT_MS).catch(() => false);
+  };
+  connection.on("error", abort).on("end", abort);
+  const stopConnecting = onAbort(signal, close);
+  try {
+    await connection.connect();
+    return { connection, signal: controller.signal, close };
+  } catch (error) {
+    await close();
+    throw error;
+  } finally {
+    stopConnecting();
   }
 }
 

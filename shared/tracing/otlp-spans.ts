@@ -12,15 +12,7 @@ import {
 import type { Logger } from "../runtime/logger.ts";
 import { settlesWithin } from "../runtime/timeout.ts";
 import type { Tracing } from "./span.ts";
-
-interface OtlpOptions {
-  /** URL of the collector, without the path `/v1/traces`. */
-  endpoint: string;
-  headers: Record<string, string>;
-  resourceAttributes: Record<string, string>;
-  sampleRatio: number;
-  logger: Logger;
-}
+import type { TracingConfig } from "./start-tracing.ts";
 
 /** Maximum number of ended spans that wait for the collector. Further spans are dropped. */
 export const MAX_QUEUED_SPANS = 2_048;
@@ -34,12 +26,21 @@ const EXPORT_TIMEOUT_MS = 5_000;
 
 const FLUSH_TIMEOUT_MS = 1_000;
 
-/** Starts the SDK. Also returns the function that sends the remaining spans when the service stops. */
-export function startOtlpTracing(options: OtlpOptions): Tracing & { stop: () => Promise<void> } {
-  const { endpoint, headers, resourceAttributes, sampleRatio, logger } = options;
+/**
+ * Starts the SDK. Also returns the function that sends the remaining spans when the service stops.
+ *
+ * @param endpoint URL of the collector, without the path `/v1/traces`
+ * @param processName see `startTracing`
+ */
+export function startOtlpTracing(
+  endpoint: string,
+  config: TracingConfig,
+  processName: string,
+  logger: Logger,
+): Tracing & { stop: () => Promise<void> } {
   const exporter = new OTLPTraceExporter({
     url: `${endpoint.replace(/\/+$/, "")}/v1/traces`,
-    headers,
+    headers: config.OTEL_EXPORTER_OTLP_HEADERS ?? {},
     timeoutMillis: EXPORT_TIMEOUT_MS,
   });
   const processor = new BatchSpanProcessor({
@@ -49,9 +50,12 @@ export function startOtlpTracing(options: OtlpOptions): Tracing & { stop: () => 
     scheduledDelayMillis: SEND_DELAY_MS,
     exportTimeoutMillis: EXPORT_TIMEOUT_MS,
   });
+  const isSampled = config.OTEL_TRACES_SAMPLER === "parentbased_traceidratio";
+  const root = new TraceIdRatioBasedSampler(isSampled ? config.OTEL_TRACES_SAMPLER_ARG : 1);
+  const serviceName = config.OTEL_SERVICE_NAME ?? processName;
   const provider = new TracerProvider({
-    resource: resourceFromAttributes(resourceAttributes),
-    sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(sampleRatio) }),
+    resource: resourceFromAttributes({ ...config.OTEL_RESOURCE_ATTRIBUTES, "service.name": serviceName }),
+    sampler: new ParentBasedSampler({ root }),
     spanProcessors: [processor],
   });
   return {

@@ -166,7 +166,7 @@ async function writeRows(
     for (let start = fromNumber; start < toNumber; start += ROWS_PER_WRITE) {
       const length = Math.min(ROWS_PER_WRITE, toNumber - start);
       const rows = Array.from({ length }, (_, index) => createRow(start + index));
-      await upsertRows(connection, READ_MODEL_SCHEMA, model, rows);
+      await upsertRows({ client: connection, schema: READ_MODEL_SCHEMA }, model, rows);
     }
   } finally {
     connection.release();

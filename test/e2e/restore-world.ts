@@ -10,7 +10,7 @@ import { createDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { runAuditCommand } from "../command/audit/cli-terminal.ts";
 import { runClinic } from "../command/cli/terminal.ts";
-import { runCommandLine } from "../projection/in-process-cli.ts";
+import { runCommandLine } from "../projection/engine-world.ts";
 import { connectToLog, createTestPool } from "../support/connections.ts";
 import { eventually } from "../support/eventually.ts";
 import { createTestOperatorContext } from "../support/partner.ts";

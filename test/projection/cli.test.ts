@@ -2,12 +2,10 @@ import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
-import { readModels } from "../../projection/read-models/all.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { useResource } from "../support/resources.ts";
 import { createTestDatabase } from "../support/stack.ts";
-import { createEngineWorld, createRegisteredEvent } from "./engine-world.ts";
-import { runCommandLine } from "./in-process-cli.ts";
+import { createEngineWorld, createRegisteredEvent, runCommandLine } from "./engine-world.ts";
 import type { CliResult } from "./service-process.ts";
 
 describe("the projection command line", () => {
@@ -43,11 +41,9 @@ describe("the projection command line", () => {
       /^Rebuilt in [\d.]+ s\. The new read models are in use from position \d+\.$/m,
     );
     const status = await runProjection("status --json");
-    const { followers, readModels: tables, quarantined } = JSON.parse(status.stdout);
+    const { followers, quarantined } = JSON.parse(status.stdout);
     expect(followers[0]).to.deep.include({ role: "projectors", lag: { events: 0, exact: true, seconds: 0 } });
     expect(BigInt(followers[0].position) > 0n).to.equal(true);
-    expect(tables.map(({ table }: { table: string }) => table)).to.deep.equal(readModels.map(({ table }) => table));
-    expect(tables.find(({ table }: { table: string }) => table === "customer").rows).to.be.above(0);
     expect(quarantined).to.be.an("array");
     const verifyResult = await runProjection("verify");
     expect(verifyResult.stdout).to.match(/^\d+ rows? compared at position \d+: 0 differ$/m);

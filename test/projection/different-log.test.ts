@@ -6,7 +6,7 @@ import { type LogServer, startLogServer } from "../../deploy/local/eventstore/se
 import { DIFFERENT_LOG } from "../../projection/checkpoints/same-log.ts";
 import { readWebhookCheckpoint } from "../../projection/checkpoints/webhook-checkpoints.ts";
 import { buildTablesDdl } from "../../projection/engine/ddl.ts";
-import { NEXT_SCHEMA } from "../../projection/engine/swap.ts";
+import { NEXT_SCHEMA } from "../../projection/engine/rebuild.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { startProjection } from "../../projection/start.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";

@@ -55,10 +55,14 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
     const client = await pool.connect();
     const endPosition = position + BigInt(events.length || 1);
     const newCheckpoint = { position: endPosition, eventId: recordedEvents.at(-1)?.id ?? randomUUID() };
-    const options = skippedEvents && { skippedEvents };
-    await applyBatch(client, READ_MODEL_SCHEMA, readModels, recordedEvents, position, newCheckpoint, options).finally(
-      () => client.release(),
-    );
+    const batch = {
+      events: recordedEvents,
+      fromPosition: position,
+      newCheckpoint,
+      ...(skippedEvents && { skippedEvents }),
+    };
+    const tables = { client, schema: READ_MODEL_SCHEMA, models: readModels };
+    await applyBatch(tables, batch).finally(() => client.release());
     position = endPosition;
   };
   return {
@@ -74,7 +78,6 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
         clinicId: null,
         since: DEFAULT_EVENT_TIME,
         events: 1n,
-        replayedAfterDecision: null,
       };
       return apply([], new Map([[stream, skippedEvents]]));
     },

@@ -71,7 +71,7 @@ export async function applyRetention(
   const erase = async (person: DuePerson, retentionMonths: Clinic["retentionMonths"]) => {
     try {
       if (await isQuarantined(pool, `${person.type}-${person.id}`))
-        throw new DomainError("read_models_incomplete", "its stream is quarantined; resume the stream first");
+        throw new DomainError("read_models_incomplete", "its stream is quarantined; rebuild the read models first");
       const result = await recordAndDestroy(stores, person, describeErasure(person, retentionMonths), context);
       summary.erased[person.type] += 1;
       summary.destroyedKeys += result.destroyedKeyCount;
@@ -170,7 +170,7 @@ async function requireCompleteReadModels(client: EventStoreDBClient, pool: pg.Po
   if (!rows[0]) return;
   throw new DomainError(
     "read_models_incomplete",
-    `stream ${rows[0].stream} is quarantined, so the read models may lack a visit or a rule; resume the stream first`,
+    `stream ${rows[0].stream} is quarantined, so the read models may lack a visit or a rule; rebuild the read models first`,
   );
 }
 

@@ -92,7 +92,7 @@ export async function isQuarantined(pool: pg.Pool, stream: string): Promise<bool
 async function requireResumedStream(pool: pg.Pool, stream: string): Promise<void> {
   if (!(await isQuarantined(pool, stream))) return;
   throw new ReadModelsBehindError(
-    `the data keys are destroyed, but stream ${stream} is quarantined, so the read models still contain the data; resume the stream`,
+    `the data keys are destroyed, but stream ${stream} is quarantined, so the read models still contain the data; rebuild the read models`,
   );
 }
 

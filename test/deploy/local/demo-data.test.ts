@@ -182,7 +182,7 @@ describe("demo data", function () {
     const connection = await pool.connect();
     await connection.query("BEGIN READ ONLY");
     for (const model of readModels)
-      rowCount += await compareTables(pool, connection, model, [READ_MODEL_SCHEMA, "source"], (difference) =>
+      rowCount += await compareTables(connection, model, [READ_MODEL_SCHEMA, "source"], (difference) =>
         differences.push(difference),
       );
     connection.release(true);

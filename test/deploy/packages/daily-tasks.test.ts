@@ -20,10 +20,8 @@ import { buildSuperuserUrl, preparePostgres } from "../../../deploy/local/server
 import { openLocalRoot } from "../../../deploy/local/setup/local-root.ts";
 import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
 import { prepareDatabase } from "../../../projection/prepare-database.ts";
-import { createMetrics } from "../../../projection/status/metrics.ts";
-import { measureTasks } from "../../../projection/status/reporter.ts";
+import { measureTasks } from "../../../projection/status/facts.ts";
 import { eventually } from "../../support/eventually.ts";
-import { parseMetrics, readSample } from "../../support/metrics.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
 const deployFolder = fileURLToPath(new URL("../../../deploy", import.meta.url));
@@ -92,13 +90,10 @@ describe("the archive of WAL and the daily tasks", () => {
   }
 
   async function measure(): Promise<{ archivedAt: number; succeededAt: Record<string, number | undefined> }> {
-    const metrics = createMetrics();
-    await measureTasks({ pool, metrics });
-    const families = parseMetrics(await metrics.registry.metrics());
-    const readTask = (task: string) => readSample(families, "task_last_success_timestamp_seconds", { task });
+    const tasks = Object.fromEntries((await measureTasks(pool)).map(({ task, seconds }) => [task, seconds]));
     return {
-      archivedAt: readSample(families, "postgres_wal_last_archived_timestamp_seconds", {}) ?? Number.NaN,
-      succeededAt: { backup: readTask("backup"), retention: readTask("retention") },
+      archivedAt: tasks.archive ?? Number.NaN,
+      succeededAt: { backup: tasks.backup, retention: tasks.retention },
     };
   }
 

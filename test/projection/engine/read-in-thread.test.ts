@@ -95,7 +95,6 @@ describe("reading all of the log", () => {
         logger,
         schema,
         fillsUnusedTables: true,
-        loadDecisions: async () => ({ streams: new Map(), confirmedTypes: new Map(), lastRevision: -1n }),
         onBatch: (eventCount) => batchSizes.push(eventCount),
         onProgress: ({ hasCaughtUp, eventCount }) => {
           if (hasCaughtUp) appendPromise ??= world.append(stream, createRenamedEvent(id, "live"));

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type pg from "pg";
 import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
-import { NEXT_SCHEMA } from "../../../projection/engine/swap.ts";
+import { NEXT_SCHEMA } from "../../../projection/engine/rebuild.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { customerRegistered } from "../../support/clinics.ts";
 import { createTestPool } from "../../support/connections.ts";

@@ -33,9 +33,10 @@ describe("the limits of the event catalog", () => {
       logger: createLogger("test", "silent"),
     });
     const client = await pool.connect();
+    const tables = { client, schema: READ_MODEL_SCHEMA, models: readModels };
     const load = async (model: AnyReadModel, event: RecordedEvent): Promise<Row | undefined> => {
       const key = model.key(event);
-      return key && (await loadRows(client, READ_MODEL_SCHEMA, model, [key]))[0];
+      return key && (await loadRows(tables, model, [key]))[0];
     };
     let position = BEFORE_FIRST_EVENT;
     /** Applies an event, and lists the columns whose stored value is not the value that the projector returned. */
@@ -51,8 +52,8 @@ describe("the limits of the event catalog", () => {
         rowsByTable.set(model.table, { before, after });
         expectedRows.push(after);
       }
-      const checkpoint = { position: position + 1n, eventId: event.id };
-      await applyBatch(client, READ_MODEL_SCHEMA, readModels, [event], position, checkpoint);
+      const newCheckpoint = { position: position + 1n, eventId: event.id };
+      await applyBatch(tables, { events: [event], fromPosition: position, newCheckpoint });
       position += 1n;
       const storedRows = await Promise.all(models.map((model) => load(model, event)));
       // A request of another generation of a sandbox is ignored.

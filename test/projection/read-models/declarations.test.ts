@@ -40,7 +40,7 @@ describe("the personal columns of the read models", () => {
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_1",
-  fingerprint: "32e6a7744a962233e89e7e93771dab8e429587bdba76a0ebe94c8baf75722a79",
+  fingerprint: "b31f59610c6343b3652820ec5265582777c2ccf533ab62f513524924f5eae291",
 };
 
 describe("the schema of the read models", () => {

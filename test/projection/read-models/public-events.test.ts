@@ -173,9 +173,10 @@ describe("the rows of public events", () => {
   const renderBodies = (history: readonly RecordedEvent[]): Promise<WebhookBody[]> =>
     inTransaction(pool, async (client) => {
       for (const { table } of readModels) await client.query(`DELETE FROM ${READ_MODEL_SCHEMA}.${table}`);
-      const { position } = await readCheckpoint(client, READ_MODEL_SCHEMA);
-      const checkpoint = { position: BigInt(history.length), eventId: history.at(-1)!.id };
-      await applyBatch(client, READ_MODEL_SCHEMA, readModels, history, position, checkpoint);
+      const { position: fromPosition } = await readCheckpoint(client, READ_MODEL_SCHEMA);
+      const newCheckpoint = { position: BigInt(history.length), eventId: history.at(-1)!.id };
+      const tables = { client, schema: READ_MODEL_SCHEMA, models: readModels };
+      await applyBatch(tables, { events: history, fromPosition, newCheckpoint });
       const { rows } = await client.query(
         `SELECT json_build_object(${PUBLIC_EVENT_JSON_SQL}) AS row, environment
            FROM ${READ_MODEL_SCHEMA}.public_event e WHERE type IS NOT NULL ORDER BY position`,

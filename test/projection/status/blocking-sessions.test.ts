@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import pg from "pg";
 import { migrate } from "../../../projection/prepare-database.ts";
-import { findBlockingSessions } from "../../../projection/status/find-status.ts";
+import { findBlockingSessions } from "../../../projection/status/facts.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { countDeliveries, MAX_COUNTED_DELIVERIES } from "../../../projection/status/measure-deliveries.ts";
+import { countDeliveries, MAX_COUNTED_DELIVERIES } from "../../../projection/status/facts.ts";
 import { useMigratedDatabase } from "../../support/migrated-database.ts";
 import { LEASE, registerSender } from "../webhooks/world.ts";
 

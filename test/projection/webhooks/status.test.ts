@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { pino } from "pino";
 import { showStatus } from "../../../projection/cli/status.ts";
-import { measureDeliveryDelays } from "../../../projection/status/measure-deliveries.ts";
+import { measureDeliveryDelays } from "../../../projection/status/facts.ts";
 import { createMetrics } from "../../../projection/status/metrics.ts";
 import { startReporter } from "../../../projection/status/reporter.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";

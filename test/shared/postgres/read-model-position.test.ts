@@ -161,11 +161,4 @@ describe("notifications about the position of the read models", () => {
     listen(proxy.url);
     await stopListening();
   });
-
-  it("the listener stops while Postgres is unreachable", async () => {
-    await stopListening();
-    listen("postgres://nobody:nothing@127.0.0.1:9/clinic");
-    await eventually("the failure", () => reports.at(-1) === undefined);
-    await stopListening();
-  });
 });

@@ -9,11 +9,16 @@ await runService("demo", async () => {
   throw new StartError("cannot listen", { cause: new Error("the port\\nis taken", { cause: "by another" }) });
 });`;
 
+const ARGS = ["--import", "tsx", "--input-type=module", "--eval"];
+
+function run(script: string) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [...ARGS, script], { encoding: "utf8" });
+  return { status, stdout, stderr };
+}
+
 describe("a service that cannot start", () => {
   it("a service that cannot start prints one line with the causes and exits with 1", () => {
-    const args = ["--import", "tsx", "--input-type=module", "--eval", SERVICE_SCRIPT];
-    const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
-    expect({ status, stdout, stderr }).to.deep.equal({
+    expect(run(SERVICE_SCRIPT)).to.deep.equal({
       status: 1,
       stdout: "",
       stderr: "demo: cannot listen (Error: the port is taken (by another))\n",
@@ -63,17 +68,17 @@ const EXIT_TIMEOUT_MS = 30_000;
 
 describe("a service that is stopped", () => {
   it("SIGTERM ends a service that is still starting", async () => {
-    const args = ["--import", "tsx", "--input-type=module", "--eval", STARTING_SCRIPT];
     const options = { timeout: EXIT_TIMEOUT_MS, killSignal: "SIGKILL" } as const;
-    const child = spawn(process.execPath, args, { ...options, stdio: ["ignore", "pipe", "inherit"] });
+    const child = spawn(process.execPath, [...ARGS, STARTING_SCRIPT], {
+      ...options,
+      stdio: ["ignore", "pipe", "inherit"],
+    });
     child.stdout.once("data", () => child.kill("SIGTERM"));
     expect(await once(child, "exit")).to.deep.equal([0, null]);
   });
 
   it("a service that can no longer work stops without a drain, and exits with 1 and the reason", () => {
-    const args = ["--import", "tsx", "--input-type=module", "--eval", FAILING_SCRIPT];
-    const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
-    expect({ status, stdout, stderr }).to.deep.equal({
+    expect(run(FAILING_SCRIPT)).to.deep.equal({
       status: 1,
       stdout: "stops\n",
       stderr: "demo: the read models were dropped\n",
@@ -81,15 +86,13 @@ describe("a service that is stopped", () => {
   });
 
   it("an uncaught error ends a service with exit code 1, a message in one line and the stack trace", () => {
-    const args = ["--import", "tsx", "--input-type=module", "--eval", BROKEN_SCRIPT];
-    const { status, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
+    const { status, stderr } = run(BROKEN_SCRIPT);
     expect(status).to.equal(1);
     expect(stderr).to.match(/^demo: TypeError: unexpected \(Error: another\)\n( {4}at .+\n)+$/);
   });
 
   it("SIGTERM drains the service before it stops, and SIGINT ends the drain", async () => {
-    const args = ["--import", "tsx", "--input-type=module", "--eval", DRAINING_SCRIPT];
-    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+    const child = spawn(process.execPath, [...ARGS, DRAINING_SCRIPT], { stdio: ["ignore", "pipe", "inherit"] });
     const exitPromise = once(child, "exit");
     const lines: string[] = [];
     for await (const line of createInterface(child.stdout)) {

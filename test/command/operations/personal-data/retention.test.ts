@@ -165,7 +165,7 @@ describe("retention of personal data", () => {
       const result = await world.whileQuarantined(stream, run, ownerId);
       const caseName = `${category} ${ownerId}`;
       expect(result.code, caseName).to.equal(isSkipped ? 1 : 0);
-      const line = `retention apply: clinic ${clinicId} skipped: stream ${stream} is quarantined, so the read models may lack a visit or a rule; resume the stream first (read_models_incomplete)`;
+      const line = `retention apply: clinic ${clinicId} skipped: stream ${stream} is quarantined, so the read models may lack a visit or a rule; rebuild the read models first (read_models_incomplete)`;
       expect(result.errorLines.includes(line), caseName).to.equal(isSkipped);
       expect(await world.countKeys("customer", customerId), caseName).to.equal(isSkipped ? 3 : 2);
     }
@@ -182,7 +182,7 @@ describe("retention of personal data", () => {
     const result = await world.whileQuarantined(`customer-${customerId}`, run, clinicId);
     expect(result.code).to.equal(1);
     expect(result.errorLines).to.include(
-      `retention apply: customer ${customerId} refused: its stream is quarantined; resume the stream first (read_models_incomplete)`,
+      `retention apply: customer ${customerId} refused: its stream is quarantined; rebuild the read models first (read_models_incomplete)`,
     );
     expect(await world.countKeys("customer", customerId)).to.equal(3);
     expect(await world.countKeys("customer", otherCustomerId)).to.equal(2);

@@ -1,3 +1,4 @@
+/** Facts about the whole service, which the status prints and the metrics export. */
 import type pg from "pg";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import {
@@ -115,3 +116,61 @@ export async function measureDeliveryDelays(pool: pg.Pool, now: number): Promise
   for (const { failing, seconds } of rows) delays[failing ? "failing" : "healthy"] = Math.max(0, seconds);
   return delays;
 }
+
+/** Counts the public events that were set aside, because they could not be processed, with the error of one of them. */
+export async function findEventsAside(pool: pg.Pool): Promise<{ eventsAside: number; asideCause: string | null }> {
+  const { rows } = await pool.query<{ eventsAside: number; asideCause: string | null }>(
+    `SELECT count(*)::integer AS "eventsAside", min(cause) AS "asideCause"
+       FROM webhooks.late_event WHERE cause IS NOT NULL`,
+  );
+  return rows[0] ?? { eventsAside: 0, asideCause: null };
+}
+
+/** A session of Postgres that holds a lock for which the projection service waits. */
+interface BlockingSession {
+  pid: number;
+  user: string;
+  application: string;
+  /** Time for which the service's statement has waited. */
+  seconds: number;
+}
+
+/** Finds the sessions that have blocked a statement of this role for more than a second, for example a human's `psql`. */
+export async function findBlockingSessions(pool: pg.Pool): Promise<BlockingSession[]> {
+  const { rows } = await pool.query<BlockingSession>(FIND_STATEMENT);
+  return rows;
+}
+
+/** Postgres hides when the transaction of another role began, so the time is that of the waiting statement. */
+const FIND_STATEMENT = {
+  name: "blocking sessions",
+  text: `
+    SELECT b.pid, b.usename::text AS "user", b.application_name AS application,
+           max(extract(epoch FROM clock_timestamp() - w.query_start))::float8 AS seconds
+      FROM pg_stat_activity w
+      CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) blocking (pid)
+      JOIN pg_stat_activity b ON b.pid = blocking.pid
+     WHERE w.usename = current_user AND w.wait_event_type = 'Lock'
+       AND w.query_start < clock_timestamp() - interval '1 second' AND b.usename IS NOT NULL
+     GROUP BY b.pid, b.usename, b.application_name
+     ORDER BY b.pid`,
+};
+
+/** Reads the time of the last success of each daily task, in seconds since 1970. */
+export async function measureTasks(pool: pg.Pool): Promise<{ task: string; seconds: number }[]> {
+  const { rows } = await pool.query<{ task: string; seconds: number }>(MEASURE_TASKS_STATEMENT);
+  return rows;
+}
+
+/** Without a time limit for WAL segments, a segment can wait for hours. In this case, only a failed attempt counts. */
+const MEASURE_TASKS_STATEMENT = {
+  name: "daily tasks",
+  text: `
+    SELECT task, extract(epoch FROM succeeded_at)::float8 AS seconds FROM projection.task_success
+    UNION ALL
+    SELECT 'archive', CASE WHEN current_setting('archive_mode') = 'off' THEN 0
+        WHEN current_setting('archive_timeout') <> '0' OR last_failed_time > coalesce(last_archived_time, '-infinity')
+        THEN extract(epoch FROM coalesce(last_archived_time, stats_reset))::float8
+        ELSE extract(epoch FROM now())::float8 END
+      FROM pg_stat_archiver`,
+};

@@ -90,7 +90,7 @@ function describeOperation(operationId: PartnerOperationId, description: string)
   const { scope, summary, path, requiresSandbox }: PartnerOperation = partnerOperations[operationId];
   return {
     operationId,
-    tags: [findSectionName(path)],
+    tags: [sections[path.split("/")[1] as keyof typeof sections].name],
     summary,
     description: scope ? `${description}\n\nRequires the scope \`${scope}\`.` : description,
     security: describeSecurity(scope, requiresSandbox ? ["sandbox"] : environments.options),
@@ -211,7 +211,3 @@ export const webhookTag = { name: "Webhook events", description: "Requests that 
 
 /** Listed in the order in which the page shows them. */
 export const partnerTags = [...Object.values(sections), webhookTag];
-
-function findSectionName(path: string): string {
-  return sections[path.split("/")[1] as keyof typeof sections].name;
-}

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import pg from "pg";
+import type pg from "pg";
 import { readModels } from "../../projection/read-models/all.ts";
 import { createPortalOperations } from "../../query-api/portal/operations.ts";
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
@@ -19,6 +19,7 @@ import {
   serviceOffered,
   staffMemberHired,
 } from "../support/clinics.ts";
+import { openDatabase } from "../support/connections.ts";
 import { insertAttempts, insertDelivery } from "../support/deliveries.ts";
 import {
   endpointRegistered,
@@ -153,14 +154,11 @@ describe("tenant isolation", () => {
   });
 
   describe("the database role of query-api", () => {
-    let client: pg.Client;
+    let client: pg.Pool;
 
-    before(async () => {
-      client = new pg.Client({ connectionString: api.database.urls.query });
-      await client.connect();
+    before(() => {
+      client = openDatabase(api.database.urls.query);
     });
-
-    after(() => client.end());
 
     it("query-api's database role can write only rate limits, and can read only rate limits, read models and deliveries", async () => {
       const { rows } = await client.query<{ name: string; reads: boolean; writes: boolean }>(`

@@ -1,5 +1,5 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
-import type pg from "pg";
+import pg from "pg";
 import { pino } from "pino";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
@@ -17,5 +17,14 @@ export function createTestPool(url: string, options: Partial<Parameters<typeof c
   const defaults = { applicationName: "test", size: 4, statementTimeoutMs: 30_000, logger: pino({ enabled: false }) };
   const pool = createPool({ url, ...defaults, ...options });
   releaseLater(() => (pool.ended ? undefined : pool.end()));
+  return pool;
+}
+
+/** Opens connections for a test's own statements. They have no time limits, because a busy machine is slow. */
+export function openDatabase(url: string, max = 4): pg.Pool {
+  const pool = new pg.Pool({ connectionString: url, max });
+  // Dropping the database closes idle connections, which then emit an error.
+  pool.on("error", () => undefined);
+  releaseLater(() => pool.end());
   return pool;
 }

@@ -20,6 +20,7 @@ import {
   type TestCommand,
   TOKEN_ISSUER,
 } from "./partner.ts";
+import { queryEnvironment } from "./query-environment.ts";
 import { autoStop, releaseLater } from "./resources.ts";
 import { getTestServers, type TestDatabase } from "./stack.ts";
 
@@ -67,11 +68,10 @@ export async function startPartnerApi(options: PartnerApiOptions = {}): Promise<
   const ownLog = options.logUrl === undefined ? await startOwnLog() : undefined;
   const eventstoreUrl = options.logUrl ?? ownLog!.eventstoreUrl;
   const database = options.database ?? (await createDatabaseWithReadModels());
-  const commonEnv = { PORT: "0", LOG_LEVEL: "fatal", EVENTSTORE_URL: eventstoreUrl, NATS_URL: natsUrl };
   const secretKeysJson = JSON.stringify({ current: "k1", keys: { k1: Buffer.alloc(32).toString("base64") } });
   const projectionService = await autoStop(
     startProjection({
-      ...commonEnv,
+      ...{ PORT: "0", LOG_LEVEL: "fatal", EVENTSTORE_URL: eventstoreUrl, NATS_URL: natsUrl },
       DATABASE_URL: database.urls.projection,
       ROLES: "projectors",
       PERSONAL_DATA_KEYS,
@@ -86,12 +86,8 @@ export async function startPartnerApi(options: PartnerApiOptions = {}): Promise<
   });
   const queryService = await autoStop(
     startQueryApi({
-      ...commonEnv,
+      ...queryEnvironment,
       DATABASE_URL: database.urls.query,
-      OPERATOR_NAME: "Test Operator",
-      PORTAL_COOKIE_NAME: "sb-test-auth-token",
-      PORTAL_JWT_ISSUER: "http://portal.test",
-      PORTAL_JWT_SECRET: "0".repeat(32),
       TOKEN_ISSUER,
       TOKEN_JWKS_URL: `${command.url}/.well-known/jwks.json`,
     }),

@@ -40,6 +40,8 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
     ...{ url: database.urls.projection, applicationName: "test", size: 1, statementTimeoutMs: 30_000 },
     logger: createLogger("test", "silent"),
   });
+  // On a busy machine, a connection takes longer than a service waits.
+  pool.options.connectionTimeoutMillis = 60_000;
   const admin = new pg.Pool({ connectionString: database.urls.projection, max: 2 });
   // Dropping the database closes idle connections, which then emit an error.
   admin.on("error", () => undefined);

@@ -42,13 +42,14 @@ export function changeEndpoint(
   return (state) => {
     const endpoint = requireNotRevoked(state);
     const { url = endpoint.url, events, operationalEvents, branchIds } = changes;
+    const isSameOrigin = new URL(url).origin === new URL(endpoint.url).origin;
     requireEventType(events ?? endpoint.events, operationalEvents ?? endpoint.operationalEvents);
     const requestedSettings = {
       ...changes,
       events: events && sortTypes(events, subscribedEventType.options),
       operationalEvents: operationalEvents && sortTypes(operationalEvents, operationalEventType.options),
       branchIds: branchIds && sortPermitted(branchIds, permittedBranchIds),
-      headers: mergeHeaders(haveSameOrigin(url, endpoint.url) ? endpoint.headers : [], changes.headers),
+      headers: mergeHeaders(isSameOrigin ? endpoint.headers : [], changes.headers),
     };
     const changedSettings: EndpointSettings = Object.fromEntries(
       Object.entries(requestedSettings).filter(
@@ -80,10 +81,6 @@ function sortPermitted(branchIds: readonly string[], permittedBranchIds: readonl
   );
   if (details.length > 0) throw createValidationError("a branch is not covered by the installation", details);
   return [...new Set(branchIds)].sort();
-}
-
-function haveSameOrigin(url: string, otherUrl: string): boolean {
-  return new URL(url).origin === new URL(otherUrl).origin;
 }
 
 /** Applies changes to headers. Names are compared without regard to case. */

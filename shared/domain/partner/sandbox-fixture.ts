@@ -39,7 +39,10 @@ export function createFixture(applicationId: string, day: string): FixtureEvent[
     registeredAt: toTime(-30, 9),
     toTime,
   };
-  return [createServices, createOwners, createRooms, createAppointments].flatMap((create) => create(context));
+  return [
+    ...[createServices, createOwners, createRooms].flatMap((create) => create(context)),
+    ...PLANNED_APPOINTMENTS.flatMap((appointment) => createAppointmentEvents(appointment, context)),
+  ];
 }
 
 interface FixtureContext {
@@ -139,10 +142,6 @@ const PLANNED_APPOINTMENTS: PlannedAppointment[] = [
   { animalName: "Pepper", branchIndex: 0, days: 2, hour: 9, reason: "Follow-up", eventTypes: CANCELLED_TRANSITIONS },
   { animalName: "Biscuit", branchIndex: 1, days: 6, hour: 16, reason: "Follow-up", eventTypes: [] },
 ];
-
-function createAppointments(context: FixtureContext): FixtureEvent[] {
-  return PLANNED_APPOINTMENTS.flatMap((appointment) => createAppointmentEvents(appointment, context));
-}
 
 /**
  * Creates the events of an appointment. The request is three days before the fixture's day or the appointment's day,

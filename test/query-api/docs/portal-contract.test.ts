@@ -28,7 +28,7 @@ describe("responses of the portal API", () => {
     });
   });
 
-  after(() => Promise.all([api.stop(), serviceWithoutServers.stop()]));
+  after(() => serviceWithoutServers.stop());
 
   const statusTriggers: Record<number, (path: string) => Promise<CheckedResponse>> = {
     200: (path) => api.get(path, userId),

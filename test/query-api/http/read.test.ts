@@ -1,8 +1,7 @@
 import { expect } from "chai";
 import pg from "pg";
-import { pino } from "pino";
 import { createRowReader, READ_TIMEOUT_MS, type ReadRow } from "../../../query-api/http/read.ts";
-import { createPool } from "../../../shared/postgres/pool.ts";
+import { createTestPool } from "../../support/connections.ts";
 import { eventually } from "../../support/eventually.ts";
 import { useResource } from "../../support/resources.ts";
 import { createTestDatabase } from "../../support/stack.ts";
@@ -12,19 +11,9 @@ describe("createReadRow", () => {
   let pool: pg.Pool;
   let readRow: ReadRow;
 
-  before(async () => {
-    pool = createPool({
-      url: database.urls.query,
-      applicationName: "test",
-      size: 1,
-      statementTimeoutMs: 2_000,
-      logger: pino({ level: "silent" }),
-    });
+  before(() => {
+    pool = createTestPool(database.urls.query, { size: 1, statementTimeoutMs: 2_000 });
     readRow = createRowReader(pool);
-  });
-
-  after(async () => {
-    await pool.end();
   });
 
   const createDeadline = (milliseconds: number) => performance.now() + milliseconds;

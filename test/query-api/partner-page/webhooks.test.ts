@@ -353,6 +353,7 @@ describe("the webhooks and appointments on the page /partner", function () {
     await world.confirm("Rotate secret");
     await page.getByText("Store this secret now.").waitFor();
     expect(await page.getByRole("textbox", { name: "Signing secret" }).inputValue()).to.match(/^whsec_/);
+    await page.getByText(/^valid until /).waitFor();
   });
 
   it("the partner page disables and enables an endpoint, replays its skipped deliveries, and revokes it", async () => {

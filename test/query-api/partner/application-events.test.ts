@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import pg from "pg";
+import type pg from "pg";
 import { createLinkCode, redeemLinkCode, withdrawLink } from "../../../command/operations/animal-link-operations.ts";
 import { closeClinic } from "../../../command/operations/clinic-operations.ts";
 import { narrowInstallation, revokeInstallation } from "../../../command/operations/installation-operations.ts";
@@ -8,6 +8,7 @@ import { createLinkCodes } from "../../../command/operations/link-codes.ts";
 import { deriveInstallationId, deriveSandboxClinicId } from "../../../shared/domain/events/ids.ts";
 import { MAX_APPLICATION_REQUESTS_PER_MINUTE } from "../../../shared/partner-api/rate-limits.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { openDatabase } from "../../support/connections.ts";
 import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
 import {
   createApplication,
@@ -151,13 +152,11 @@ describe("the feed of an application", () => {
   });
 
   describe("quarantined streams", () => {
-    let admin: pg.Client;
+    let admin: pg.Pool;
 
-    before(async () => {
-      admin = new pg.Client({ connectionString: api.database.urls.projection });
-      await admin.connect();
+    before(() => {
+      admin = openDatabase(api.database.urls.projection);
     });
-    after(() => admin.end());
     afterEach(() => admin.query(`DELETE FROM ${QUARANTINED}`));
 
     /** Hides rows of a table as if a stream were quarantined. @returns a function that ends the quarantine */

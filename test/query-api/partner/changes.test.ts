@@ -7,6 +7,7 @@ import { recordErasure } from "../../../command/operations/personal-data/record-
 import { listChanges } from "../../../query-api/partner/list-changes.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { openDatabase } from "../../support/connections.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createPartnerWorld, createTestOperatorContext, sendRequest } from "../../support/partner.ts";
 import { setUpFeed } from "./feed.ts";
@@ -55,8 +56,7 @@ describe("the list of changed appointments", () => {
     await request();
     await awaitChanges(1);
     const table = `${READ_MODEL_SCHEMA}.appointment`;
-    const owner = new pg.Client({ connectionString: api.database.urls.projection });
-    await owner.connect();
+    const owner = openDatabase(api.database.urls.projection);
     await owner.query(
       `INSERT INTO ${table} SELECT (jsonb_populate_record(a, jsonb_build_object('appointment_id', gen_random_uuid(),
          'position', -g, 'updated_at', '2020-01-01T00:00:00Z'))).* FROM ${table} a, generate_series(1, 5000) g
@@ -64,7 +64,6 @@ describe("the list of changed appointments", () => {
       [clinicId],
     );
     await owner.query(`ANALYZE ${table}`);
-    await owner.end();
     const options = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off";
     const reader = new pg.Client({ connectionString: api.database.urls.query, options });
     await reader.connect();

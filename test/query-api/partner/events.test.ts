@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import pg from "pg";
 import { narrowInstallation, revokeInstallation } from "../../../command/operations/installation-operations.ts";
 import { formatEventCursor } from "../../../query-api/partner/cursor.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
@@ -8,6 +7,7 @@ import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { RunningService } from "../../../shared/runtime/run-service.ts";
+import { openDatabase } from "../../support/connections.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createApplication,
@@ -277,8 +277,7 @@ describe("the feed of events", () => {
         const waits = send(20, cursor, () => !isLocked).map(async (answer) => statuses.push((await answer).status));
         await awaitWaits(service.url, 20);
         isLocked = true;
-        const admin = new pg.Client({ connectionString: api.database.urls.projection });
-        await admin.connect();
+        const admin = openDatabase(api.database.urls.projection, 1);
         const table = `${READ_MODEL_SCHEMA}.partner_application`;
         await admin.query(`BEGIN; LOCK TABLE ${table}`);
         await request();
@@ -293,7 +292,6 @@ describe("the feed of events", () => {
         const hasNext = async () => statuses.length >= 4 && (await countChecks()) === 4;
         await eventually("access checks after the deadline of the first four", hasNext);
         await admin.query("COMMIT");
-        await admin.end();
         await Promise.all(waits);
         expect(statuses.filter((status) => status === 200)).to.have.length.at.least(12);
       });

@@ -1,8 +1,8 @@
 import { expect } from "chai";
-import pg from "pg";
 import { revokeApplication } from "../../../command/operations/application-operations.ts";
 import { agreeRateLimit, revokeInstallation } from "../../../command/operations/installation-operations.ts";
 import { scopes } from "../../../shared/domain/events/partner.ts";
+import { openDatabase } from "../../support/connections.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createClinic,
@@ -30,11 +30,10 @@ describe("strangers", () => {
   let world: PartnerContractWorld;
   let strangers: Omit<Strangers, "otherClinicId">;
   let clinic: TestClinic;
-  let admin: pg.Pool;
 
   before(async () => {
     api = await startPartnerApi();
-    admin = new pg.Pool({ connectionString: api.database.urls.projection, max: 1 });
+    const admin = openDatabase(api.database.urls.projection);
     const { log } = api.command;
     owner = await createSandboxPartner(api);
     const [other, neighbour, revoked] = [
@@ -76,10 +75,6 @@ describe("strangers", () => {
       const [installed, application] = await Promise.all(requests);
       return own.status === 200 && installed?.status === 403 && application?.status === 401;
     });
-  });
-  after(async () => {
-    await admin.end();
-    await api.stop();
   });
   // The code of the sandbox links an animal once after each reset.
   beforeEach(async () => {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import pg from "pg";
 import { agreeRateLimit } from "../../../command/operations/installation-operations.ts";
+import { openDatabase } from "../../support/connections.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createTestOperatorContext } from "../../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
@@ -50,10 +50,6 @@ describe("the deliveries of an endpoint", function () {
       headers: clinicHeaders,
       body: { headers: { Authorization: "Bearer secret" }, operationalEvents: ["endpoint.disabled"] },
     });
-  });
-  after(async () => {
-    await receiver.close();
-    await api.stop();
   });
 
   async function createEndpoint(path: string): Promise<string> {
@@ -133,10 +129,8 @@ describe("the deliveries of an endpoint", function () {
     const { id } = await awaitFinished("appointment.created", "pending");
     await eventually("the first attempt", async () => receiver.listDeliveryRequests(id).length === 1);
     await expectSameRequests(id);
-    const admin = new pg.Client({ connectionString: api.database.urls.projection });
-    await admin.connect();
+    const admin = openDatabase(api.database.urls.projection);
     await admin.query("UPDATE webhooks.delivery SET event_id = $2 WHERE delivery_id = $1", [id, randomUUID()]);
-    await admin.end();
     expect((await getDelivery(id)).body.delivery.request.body).to.equal(null);
   });
 

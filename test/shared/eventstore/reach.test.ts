@@ -1,7 +1,9 @@
+import http2 from "node:http2";
 import { createServer } from "node:net";
 import { setImmediate } from "node:timers/promises";
+import { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
-import { reachEventStore, requireEventStore } from "../../../shared/eventstore/connect.ts";
+import { connectEventStore, reachEventStore, requireEventStore } from "../../../shared/eventstore/connect.ts";
 import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { readWithin } from "../../../shared/eventstore/read-log.ts";
 import { StartError } from "../../../shared/runtime/run-service.ts";
@@ -89,4 +91,62 @@ describe("reaching the event log", () => {
     it(`a connection string is refused in one line without credentials if ${problem}`, () => {
       expect(() => connectToLog(url)).to.throw(StartError, message);
     });
+});
+
+/** All variables in which gRPC looks for a proxy. */
+const PROXY_VARIABLES = ["grpc_proxy", "https_proxy", "http_proxy"];
+
+/** Nothing listens on this port. */
+const DEAD_PROXY = "http://127.0.0.1:9";
+
+describe("a proxy in the environment", () => {
+  afterEach(() => {
+    for (const name of [...PROXY_VARIABLES, "no_grpc_proxy"]) delete process.env[name];
+  });
+
+  for (const variable of PROXY_VARIABLES)
+    for (const discovers of [false, true])
+      it(`the client connects directly to ${discovers ? "the discovered nodes of a cluster" : "a node"} although ${variable} names a proxy`, async () => {
+        process.env[variable] = DEAD_PROXY;
+        const { eventstoreUrl } = await getTestServers();
+        const client = connectToLog(discovers ? eventstoreUrl.replace("esdb://", "esdb+discover://") : eventstoreUrl);
+        await reachEventStore(client, 15_000);
+      });
+});
+
+describe("compression of the event log's responses", () => {
+  let url: string;
+  const requests: http2.IncomingHttpHeaders[] = [];
+
+  before(async () => {
+    const server = http2.createServer();
+    server.on("stream", (stream, headers) => {
+      requests.push(headers);
+      stream.respond({ "content-type": "application/grpc", "grpc-status": 7 }, { endStream: true });
+    });
+    url = `esdb://${(await listenOnLoopback(server)).host}?tls=false`;
+  });
+
+  /** Returns the headers of one request of the client. */
+  async function requestOnce(client: EventStoreDBClient): Promise<http2.IncomingHttpHeaders> {
+    requests.length = 0;
+    const error = await client
+      .readAll({ maxCount: 1 })
+      [Symbol.asyncIterator]()
+      .next()
+      .catch((error) => error);
+    expect(error).to.have.property("code", 7);
+    await client.dispose();
+    expect(requests).to.have.length(1);
+    return requests[0] as http2.IncomingHttpHeaders;
+  }
+
+  it("a client of the service accepts only uncompressed messages", async () => {
+    expect(await requestOnce(connectEventStore(url, "test"))).not.to.have.property("grpc-accept-encoding");
+  });
+
+  it("other clients in the process keep accepting compressed messages", async () => {
+    const headers = await requestOnce(EventStoreDBClient.connectionString(url));
+    expect(headers).to.have.property("grpc-accept-encoding").that.includes("gzip");
+  });
 });

@@ -12,14 +12,10 @@ const SPAN_ID = "b7ad6b7169203331";
 
 describe("spans of appends", () => {
   let log: EventLog;
-  let disposeClient: () => Promise<void>;
 
   before(async () => {
-    const client = connectToLog((await getTestServers()).eventstoreUrl);
-    disposeClient = () => client.dispose();
-    log = createEventLog(client);
+    log = createEventLog(connectToLog((await getTestServers()).eventstoreUrl));
   });
-  after(() => disposeClient());
 
   function createEvent(stream: string, traceId: string | undefined): NewEvent {
     const { schemaVersion: _, ...metadata } = createStoredMetadata();

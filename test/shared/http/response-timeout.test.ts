@@ -1,27 +1,16 @@
-import { randomBytes, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { pino } from "pino";
-import { createCommandApp } from "../../../command/app.ts";
-import { createUncachedDecider } from "../../../command/handling/aggregate-cache.ts";
-import { createLinkCodes } from "../../../command/operations/link-codes.ts";
-import { createTokenSigner } from "../../../command/partner-api/token-signer.ts";
-import { createSecretBox } from "../../../shared/auth/secret-box.ts";
-import { createApp } from "../../../shared/http/app.ts";
-import { type HttpServer, listen } from "../../../shared/http/listen.ts";
+import { listen } from "../../../shared/http/listen.ts";
 import { limitResponseTime } from "../../../shared/http/response-timeout.ts";
+import { postAppointment, serveCommandApp } from "../../command/partner-api/command-app.ts";
 import { connectToLog } from "../../support/connections.ts";
-import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
-import {
-  createPartnerWorld,
-  type PartnerWorld,
-  sendRequest,
-  startTestCommandService,
-  TOKEN_ISSUER,
-} from "../../support/partner.ts";
+import { createPartnerWorld, type PartnerWorld, startTestCommandService } from "../../support/partner.ts";
 import { createPlainLog } from "../../support/plain-log.ts";
 import { useResource } from "../../support/resources.ts";
+import { createSilentApp } from "../../support/silent-app.ts";
 import { getTestServers } from "../../support/stack.ts";
 
 /**
@@ -36,7 +25,7 @@ describe("a request that times out before the handler ends", () => {
   const sendLateRequest = async (endHandler: () => void) => {
     const lines: Record<string, unknown>[] = [];
     const logger = pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) });
-    const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, checkReadiness: async () => ({}) });
+    const app = createSilentApp({ logger });
     app.use(limitResponseTime(10, "event_log_unavailable"));
     let release = () => {};
     const releasePromise = new Promise<void>((resolve) => {
@@ -74,7 +63,7 @@ describe("a request that times out before the handler ends", () => {
 describe("a command while the event log is slow", () => {
   const command = useResource(startTestCommandService);
   let proxy: FaultProxy;
-  let slowServer: HttpServer;
+  let slowCommand: Awaited<ReturnType<typeof serveCommandApp>>;
   let world: PartnerWorld;
   let client: ReturnType<typeof connectToLog>;
   const lines: Record<string, unknown>[] = [];
@@ -94,48 +83,24 @@ describe("a command while the event log is slow", () => {
     });
     const log = createPlainLog(client);
     const count = async () => ({ used: 1, endsAt: Date.now(), endsInMs: 1 });
-    const app = createCommandApp({
+    slowCommand = await serveCommandApp(command, {
       logger: pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) }),
       log,
-      decide: createUncachedDecider(log),
-      checkReadiness: async () => ({}),
       limiter: { count, findExcess: () => undefined, release: async () => undefined, close: () => undefined },
-      waitForReadModels: async () => undefined,
-      disableFailingEndpoint: async () => undefined,
-      findReplayableDelivery: async () => undefined,
-      slotSearch: { findResources: async () => [], findClosures: async () => [] },
-      tokenIssuer: TOKEN_ISSUER,
-      allowsLoopback: true,
-      tokenSigner: await createTokenSigner([command.signingKey as never], TOKEN_ISSUER),
-      secretBox: createSecretBox({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
-      linkCodes: createLinkCodes(JSON.parse(PERSONAL_DATA_KEYS)),
-      webhookKeys: { keys: [] },
-      brand: "SERVICE",
-      retiredPaths: [],
-      isProxyTrusted: false,
       responseTimeoutMs: RESPONSE_TIMEOUT_MS,
     });
-    slowServer = await listen(app.callback(), "127.0.0.1", 0);
   });
-  after(async () => {
-    await slowServer.close();
-  });
+  after(() => slowCommand.stop());
 
-  const createAppointment = (url: string, key: string) =>
-    sendRequest(
-      "POST",
-      `${url}/production/v1/appointments`,
-      { ...world.headers, "Idempotency-Key": key },
-      { branchId: world.branchId, animalId: world.animalId, scheduledAt: "2099-05-04T10:00:00Z" },
-    );
+  const createAppointment = (url: string, key: string) => postAppointment(url, world, key);
 
   it("if the event log is slow, creating an appointment returns 503 in time, and retries create only one appointment", async () => {
     await eventually("the service responds in time while the log is fast", async () => {
-      return (await createAppointment(slowServer.url, randomUUID())).status === 201;
+      return (await createAppointment(slowCommand.url, randomUUID())).status === 201;
     });
     proxy.delay(REQUEST_DELAY_MS);
     const keys = Array.from({ length: 56 }, () => randomUUID());
-    const responses = await Promise.all(keys.map((key) => createAppointment(slowServer.url, key)));
+    const responses = await Promise.all(keys.map((key) => createAppointment(slowCommand.url, key)));
     proxy.delay(0);
     for (const { status, body } of responses)
       expect([status, body.error]).to.deep.equal([503, "event_log_unavailable"]);
@@ -166,7 +131,7 @@ describe("a command while the event log is slow", () => {
     await eventually("a page is requested before 503 is sent", async () => {
       lines.length = 0;
       proxy.delay(0);
-      expect((await createAppointment(slowServer.url, key)).status).to.equal(503);
+      expect((await createAppointment(slowCommand.url, key)).status).to.equal(503);
       await eventually("the late outcome is logged", () => countLateLines() > 0);
       return pageCount > 0;
     });
@@ -175,7 +140,7 @@ describe("a command while the event log is slow", () => {
       if (name === stream) pageCount += 1;
     };
     proxy.delay(0);
-    await eventually("the response", async () => (await createAppointment(slowServer.url, key)).status === 201);
+    await eventually("the response", async () => (await createAppointment(slowCommand.url, key)).status === 201);
     expect(pageCount).to.be.at.least(3);
   });
 });

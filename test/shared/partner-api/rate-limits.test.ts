@@ -1,12 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { expect } from "chai";
-import pg from "pg";
+import type pg from "pg";
 import { agreeRateLimit, revokeInstallation } from "../../../command/operations/installation-operations.ts";
 import { loadSandbox } from "../../../command/operations/sandbox-operations.ts";
 import { DEFAULT_RATE_LIMIT_PER_MINUTE } from "../../../shared/domain/partner/installation.ts";
 import * as rateLimits from "../../../shared/partner-api/rate-limits.ts";
 import { partnerWrites } from "../../../shared/partner-api/writes.ts";
+import { openDatabase } from "../../support/connections.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createClinic,
@@ -48,14 +49,11 @@ describe("rate limits of the partner API", () => {
       DATABASE_URL: api.database.urls.command,
       TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [api.command.signingKey] }),
     });
-    adminPool = new pg.Pool({ connectionString: api.database.urls.projection, max: 1 });
+    adminPool = openDatabase(api.database.urls.projection, 1);
   });
   // Ends the windows of the counters instead of deleting the rows. If a row is missing, a process continues with the
   // window that it remembers.
   beforeEach(() => adminPool.query("UPDATE rate_limit.counter SET expire = $1", [Date.now() - 1]));
-  after(async () => {
-    await adminPool.end();
-  });
 
   const buildUnknownEndpointPath = () => `/production/v1/webhook-endpoints/${randomUUID()}`;
   const sendWrite = (url: string, headers: Record<string, string>) =>

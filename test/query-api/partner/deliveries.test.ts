@@ -7,15 +7,15 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/webhooks/delivery-id.ts";
 import { createDeliveryQueries, fillDeliveries } from "../../bench/delivery-history.ts";
-import { appointmentRequested } from "../../support/clinics.ts";
-import { type DeliveryRow, insertDelivery as insertDeliveryRow } from "../../support/deliveries.ts";
+import { appointmentRequested, createIds } from "../../support/clinics.ts";
+import { type DeliveryRow, insertAttempts, insertDelivery as insertDeliveryRow } from "../../support/deliveries.ts";
 import { endpointRegistered, installationApproved } from "../../support/partner-events.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
 import { createCaller, setUpCaller } from "./caller.ts";
 
 const STATUSES = ["pending", "delivered", "failed", "skipped", "cancelled"] as const;
 
-describe("filters of the list of deliveries", () => {
+describe("the list of deliveries", () => {
   const api = setUpQueryApi();
   const caller = setUpCaller(api);
   let endpointId: string;
@@ -40,6 +40,54 @@ describe("filters of the list of deliveries", () => {
   const listIds = async (query: string): Promise<string[]> =>
     (await readList(query)).deliveries.map(({ id }: { id: string }) => id);
   const toTime = (minute: number) => toInstant(Date.UTC(2026, 2, 1, 8, minute));
+
+  it("a delivery has all its attempts, the latest 50 of them, and the start of an attempt updates it", async () => {
+    const { admin } = api.database;
+    const createdAt = toTime(0);
+    const [appointmentId] = createIds();
+    const id = await insertDelivery({ createdAt, status: "failed", appointmentId });
+    await insertAttempts(admin, id, 2);
+    const readDelivery = async () => {
+      const { deliveries, page } = await readList("");
+      expect(page).to.deep.equal({ limit: 50, returned: 1, nextCursor: null });
+      return deliveries[0];
+    };
+    const { eventId, ...delivery } = await readDelivery();
+    expect(eventId).to.be.a("string");
+    const attempt = { startedAt: createdAt, durationMs: 12, statusCode: 500, error: null, answer: "oops" };
+    const attempts = [1, 2].map((number) => ({ number, ...attempt }));
+    const fields = { type: "appointment.created", status: "failed", nextAttemptAt: null, updatedAt: createdAt };
+    expect(delivery).to.deep.equal({ id, appointmentId, ...fields, createdAt, attempts });
+    const sql = `INSERT INTO webhooks.attempt (delivery_id, number, started_at)
+      SELECT $1, n, '2026-03-01T08:00:05Z' FROM generate_series(3, 60) n`;
+    await admin.query(sql, [id]);
+    const updated = await readDelivery();
+    expect(updated.updatedAt).to.equal("2026-03-01T08:00:05.000Z");
+    const numbers = updated.attempts.map(({ number }: { number: number }) => number);
+    expect(numbers).to.deep.equal(Array.from({ length: 50 }, (_, index) => index + 11));
+  });
+
+  it("deliveries about animals are visible to an application with linked access only while the animals are linked", async () => {
+    const { clinicId } = caller.clinic;
+    const { applicationId } = caller.application;
+    const [animalId, otherAnimalId, customerId, linkId] = createIds();
+    const deliveryId = await insertDelivery({ animalId });
+    await insertDelivery({ animalId: otherAnimalId });
+    await insertDelivery({});
+    const testDeliveryId = await insertDelivery({ branchId: null });
+    expect(await listIds("")).to.have.length(4);
+    await api.given(installationApproved(caller.application, clinicId, { animalAccess: "linked" }));
+    expect(await listIds("")).to.deep.equal([testDeliveryId]);
+    const path = `/webhook-endpoints/${endpointId}/deliveries/${deliveryId}`;
+    expect(await caller.readRefusal(path)).to.equal("404 webhook_delivery_not_found");
+    const link = { animalId, clinicId, applicationId, linkId };
+    const consent = { ...link, covers: "appointments_read" as const, customerId, sandboxGeneration: 0 };
+    await api.given({ type: "AnimalLinked", data: consent });
+    expect(await listIds("")).to.have.members([deliveryId, testDeliveryId]);
+    await api.given({ type: "AnimalLinkWithdrawn", data: { ...link, requestedBy: "owner" } });
+    expect(await listIds("")).to.deep.equal([testDeliveryId]);
+    expect(await caller.readRefusal(path)).to.equal("404 webhook_delivery_not_found");
+  });
 
   it("the filters work for each status, type and pair of both, newest first", async () => {
     const rows: { id: string; status: string; type: string }[] = [];

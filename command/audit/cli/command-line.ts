@@ -12,9 +12,8 @@ import { UnreadableStreamError } from "../state/replay.ts";
 import { TreeHeadError } from "../tree/published-heads.ts";
 import { exportToFile } from "./export-file.ts";
 import { showOverlaps } from "./overlaps.ts";
-import { proveEvent, proveExtension } from "./proofs.ts";
 import { EXAMPLE_CLINIC_ID, queryCommands, toQueryOptions } from "./queries.ts";
-import { showRebuild, showTreeHead, showVerification } from "./tree-head.ts";
+import { proveEvent, proveExtension, showRebuild, showTreeHead, showVerification } from "./tree.ts";
 import { verifyFile, verifyProofFile } from "./verify-file.ts";
 
 const text = z.string();

@@ -1,17 +1,13 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
-import { InputError, RefusedError } from "../../../shared/command-line/failure.ts";
 import { formatCommandLine } from "../../../shared/command-line/format-command-line.ts";
 import { formatCount } from "../../../shared/command-line/format-count.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
-import { toStreamName } from "../../../shared/domain/events/category.ts";
-import { clinicStreams } from "../../../shared/domain/events/clinic.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
-import { exportClinic, exportQuerySchema, findFutureParameter } from "../export/export-clinic.ts";
+import { exportClinic, exportQuerySchema } from "../export/export-clinic.ts";
 import { createAuditSigner } from "../export/signing.ts";
-import { readFirstEvent } from "../log/read-stream.ts";
-import { type CommandOptions, readQuery, withAuditedAccess } from "./audited-query.ts";
+import { OPERATOR_SCOPE } from "../queries/audit-query.ts";
 import { requireNewFile, writeAtomically } from "./output-file.ts";
+import { type CommandOptions, readQuery, withAuditedAccess } from "./queries.ts";
 import { createProgressReporter } from "./scan-progress.ts";
 
 /**
@@ -28,13 +24,10 @@ export async function exportToFile(
   requireNewFile(file);
   await withAuditedAccess(terminal, { actor, action: "export", query: options }, async (dependencies) => {
     const { client, index, context, accessId } = dependencies;
-    const futureParameter = findFutureParameter(query, context.now);
-    if (futureParameter) throw new InputError(`--${futureParameter} must not be in the future`);
-    await requireClinic(client, query.clinic);
     const { signal } = new AbortController();
     const onProgress = createProgressReporter(terminal);
     const exportedBy = { type: context.actor.type, id: context.actor.id };
-    const exportContext = { signer, exportedBy, accessId, now: toInstant(context.now) };
+    const exportContext = { ...OPERATOR_SCOPE, signer, exportedBy, accessId, now: toInstant(context.now) };
     const lines = await exportClinic(query, { client, index, signal, onProgress, readsLog: readLog, ...exportContext });
     const lineCount = await writeAtomically(file, lines);
     const summary = { file, events: lineCount - 1, key: signer.thumbprint };
@@ -43,9 +36,4 @@ export async function exportToFile(
     const text = `export: wrote ${formatCount(summary.events, "event")} to ${file}\nverify it with: ${formatCommandLine(`audit ${verifyCommand}`)}`;
     await terminal.writeOutput(json ? JSON.stringify(summary) : text);
   });
-}
-
-async function requireClinic(client: EventStoreDBClient, clinicId: string): Promise<void> {
-  if (!(await readFirstEvent(client, toStreamName(clinicStreams, clinicId))))
-    throw new RefusedError(`clinic ${clinicId} does not exist`);
 }

@@ -4,8 +4,7 @@ import { escapeControlCharacters, type Terminal } from "../../../shared/command-
 import { parseJson } from "../export/json.ts";
 import { type AuditEvent, parseAuditEvent } from "../log/audit-event.ts";
 import { checkOverlaps, OVERLAP_TYPES, type OverlapFinding, overlapsQuery } from "../queries/find-overlaps.ts";
-import type { CommandOptions } from "./audited-query.ts";
-import { runQuery } from "./queries.ts";
+import { type CommandOptions, runQuery } from "./queries.ts";
 import { readLines, verifyFile } from "./verify-file.ts";
 
 type OverlapOptions = CommandOptions & Partial<Record<"export" | "key", string | undefined>>;

@@ -52,18 +52,31 @@ export async function readClinicHistory(
   clinicId: string,
   options: ReadOptions,
 ): Promise<{ timeZone: string; events: HistoryEvent[] }> {
-  const { client, index, dataKeys, isVisible, permittedClinicIds: clinicIds } = options;
-  const isPermitted = !clinicIds || clinicIds.includes(clinicId);
+  const { client, permittedClinicIds } = options;
+  const isPermitted = permittedClinicIds?.includes(clinicId) ?? true;
   const registration = isPermitted ? await readClinicRegistration(client, clinicId) : undefined;
   if (!registration) throw new StreamNotFoundError(`clinic-${clinicId}`);
+  const events = await readHistory([toSubjectKey({ kind: "clinic", id: clinicId })], TYPES, options);
+  return { timeZone: registration.timezone, events };
+}
+
+/**
+ * Reads all visible events of some types that the index finds under keys, in log order. The errors are those of
+ * {@link readClinicHistory}.
+ */
+export async function readHistory(
+  keys: readonly string[],
+  types: readonly string[],
+  options: ReadOptions,
+): Promise<HistoryEvent[]> {
+  const { client, index, dataKeys, isVisible, permittedClinicIds: clinicIds } = options;
   const before = (await index.awaitLogEnd(client)) + 1n;
-  const keys = [{ key: toSubjectKey({ kind: "clinic", id: clinicId }), isCertain: true }];
   const events: HistoryEvent[] = [];
-  for await (const logEvent of readIndexedEvents(options, { keys, types: TYPES, before, clinicIds })) {
+  for await (const logEvent of readIndexedEvents(options, { keys, types, before, clinicIds })) {
     const { auditEvent } = logEvent;
     if (isVisible(auditEvent)) events.push({ auditEvent, recorded: await revealLogEvent(logEvent, dataKeys) });
   }
-  return { timeZone: registration.timezone, events };
+  return events;
 }
 
 /** States of streams, by the names of the streams, and the reasons why some of them are incomplete. */

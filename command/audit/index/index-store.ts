@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
-import type { TreeEdge } from "../tree/merkle-tree.ts";
+import type { TreeEdge, TreeNode } from "../tree/merkle-tree.ts";
 import { toPurposeKey } from "./index-keys.ts";
 import { type EventFacts, type IndexRow, type Inheritance, toEventFacts, toIndexRow } from "./index-row.ts";
 
@@ -19,6 +19,11 @@ export interface IndexCheckpoint {
   /** Position and id of the last leaf, which identify the log; null before the first leaf. */
   leafPosition: bigint | null;
   leafEventId: string | null;
+  /** Up to here, the rows were derived from the log a second time and compared. Only comparison moves it. */
+  comparedPosition: bigint;
+  comparedLeafCount: number;
+  /** Time of the last comparison of the whole index, milliseconds since 1970; null before the first. */
+  verifiedAt: number | null;
 }
 
 /** Another process has moved the checkpoint, or the index was reset or rebuilt. */
@@ -32,7 +37,9 @@ export async function readIndexCheckpoint(pool: pg.Pool, schema: IndexSchema = "
   const { rows } = await pool.query<IndexCheckpoint>({
     name: `${schema} index checkpoint`,
     text: `SELECT '${schema}' AS schema, tableoid AS "tableId", position, leaf_count AS "leafCount",
-                  leaf_position AS "leafPosition", leaf_event_id AS "leafEventId"
+                  leaf_position AS "leafPosition", leaf_event_id AS "leafEventId",
+                  compared_position AS "comparedPosition", compared_leaf_count::float8 AS "comparedLeafCount",
+                  extract(epoch FROM verified_at)::float8 * 1000 AS "verifiedAt"
              FROM ${schema}.checkpoint`,
   });
   if (!rows[0]) throw new Error("The audit index has no checkpoint.");
@@ -74,11 +81,7 @@ export async function addToIndex(
     values: [
       ...[checkpoint.position, checkpoint.tableId, position, leafCount, leafPosition, leafEventId],
       ...toEventColumns(rows, checkpoint.leafCount),
-      rows.flatMap(({ keys }) => keys),
-      rows.flatMap(({ keys, facts }) => keys.map(() => facts.event.position)),
-      rows.flatMap(({ facts }) => facts.startedKeys),
-      rows.flatMap(({ facts }) => facts.startedKeys.map(() => facts.event.position)),
-      ...[nodes.map(({ level }) => level), nodes.map(({ number }) => number), nodes.map(({ hash }) => hash)],
+      ...toKeyColumns(rows, nodes),
     ],
   });
   if (moved[0]?.moved !== 1) throw new CheckpointMovedError();
@@ -166,6 +169,20 @@ export function toEventColumns(rows: readonly IndexRow[], firstLeafNumber: bigin
     ];
   });
   return Object.keys(EVENT_COLUMNS).map((_, column) => records.map((record) => record[column]));
+}
+
+/**
+ * Returns parameters, one array for each column: the keys of events, the objects that start with them, and nodes of the
+ * tree.
+ */
+export function toKeyColumns(rows: readonly IndexRow[], nodes: readonly TreeNode[]): unknown[][] {
+  return [
+    rows.flatMap(({ keys }) => keys),
+    rows.flatMap(({ keys, facts }) => keys.map(() => facts.event.position)),
+    rows.flatMap(({ facts }) => facts.startedKeys),
+    rows.flatMap(({ facts }) => facts.startedKeys.map(() => facts.event.position)),
+    ...[nodes.map(({ level }) => level), nodes.map(({ number }) => number), nodes.map(({ hash }) => hash)],
+  ];
 }
 
 /** Postgres stores no U+0000. */

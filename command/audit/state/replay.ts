@@ -45,34 +45,23 @@ export interface ReplayStep {
 
 /**
  * Lists each event of a stream, with the fields that the event changed and the resulting state. From an event on that
- * this release cannot read, no changes are known, and the state is null. Throws the errors of {@link foldStream}, and
- * {@link StreamNotFoundError}.
+ * this release cannot read, no changes are known, and the state is null. The iteration throws the errors of
+ * {@link foldStream}, and {@link StreamNotFoundError}.
  */
 export const replayQuery: AuditQuery<typeof replayQuerySchema, ItemStream<ReplayStep>> = {
   action: "replay",
   schema: replayQuerySchema,
-  run: async ({ stream }, options) => {
-    const steps = replayStream(stream, options);
-    const firstStep = await steps.next();
-    if (firstStep.done) throw new StreamNotFoundError(stream);
-    return prepend(firstStep.value, steps);
-  },
+  run: async ({ stream }, options) => replayStream(stream, options),
 };
 
-async function* replayStream(stream: string, options: ReadOptions): AsyncGenerator<ReplayStep, void> {
+async function* replayStream(stream: string, options: ReadOptions): ItemStream<ReplayStep> {
+  let isFound = false;
   for await (const { event, stateBefore, stateAfter, problem } of foldStream(stream, options)) {
+    isFound = true;
     if (problem !== undefined) yield { event, changes: [], state: null, problem };
     else yield { event, changes: findChanges(stateBefore, stateAfter), state: stateAfter ?? null };
   }
-}
-
-async function* prepend(firstStep: ReplayStep, laterSteps: AsyncGenerator<ReplayStep, void>): ItemStream<ReplayStep> {
-  try {
-    yield firstStep;
-    yield* laterSteps;
-  } finally {
-    await laterSteps.return();
-  }
+  if (!isFound) throw new StreamNotFoundError(stream);
   return {};
 }
 

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { expect } from "chai";
 import { createClinic } from "../../../support/partner.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
-import { startTreeWorld } from "./tree-world.ts";
+import { startAuditWorld } from "../world.ts";
 
 const run = promisify(execFile);
 
@@ -45,7 +45,7 @@ describe("time stamps of tree heads", () => {
     fs.mkdirSync(`${folder}/.local`);
     const headFile = `${folder}/.local/head.json`;
     const server = await startTimeStampServer(folder);
-    const world = await startTreeWorld();
+    const world = await startAuditWorld();
     try {
       await createClinic(world.log);
       expect((await world.run(["tree-head", "--out", headFile])).code).to.equal(0);

@@ -7,11 +7,11 @@ import type { RecordedEvent } from "../../../shared/domain/events/recorded-event
 import { fromLocalTime } from "../../../shared/domain/time/local-time.ts";
 import { type Instant, toInstantInRange } from "../../../shared/domain/time/rfc3339.ts";
 import { forEachConcurrently, readIndexedEvents } from "../index/read-rows.ts";
-import type { AuditEvent } from "../log/audit-event.ts";
+import { type AuditEvent, revealLogEvent } from "../log/audit-event.ts";
 import { readClinicRegistration, readStreamEvents } from "../log/read-stream.ts";
 import { type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
 import { toSubjectKey } from "../queries/query-fields.ts";
-import { getFold, revealLogEvent } from "../state/replay.ts";
+import { getFold } from "../state/replay.ts";
 
 const LOCAL_TIME = /^(\d{4}-\d\d-\d\d)(?:[ T]((?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d)?))?$/;
 

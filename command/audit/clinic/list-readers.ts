@@ -8,10 +8,10 @@ import type { Installation } from "../../../shared/domain/partner/installation.t
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { accessesQuery, type ClinicAccess } from "../access/list-accesses.ts";
 import { forEachConcurrently } from "../index/read-rows.ts";
+import { revealLogEvent } from "../log/audit-event.ts";
 import { readFirstEvent, readStreamEvents } from "../log/read-stream.ts";
 import { type AuditQuery, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
 import { exactlyOne, nonEmptyRange } from "../queries/query-fields.ts";
-import { revealLogEvent } from "../state/replay.ts";
 import {
   collectNames,
   type HistoryEvent,

@@ -65,7 +65,7 @@ export async function addToIndex(
 ): Promise<IndexCheckpoint> {
   const { schema } = checkpoint;
   const rows = await completeRows(pool, schema, events.map(toEventFacts), checkpoint.position);
-  const leaves = rows.filter(({ facts }) => facts.isLeaf);
+  const leaves = rows.filter(({ facts }) => facts.leafHash);
   const nodes = leaves.flatMap(({ facts }) => edge.append(facts.leafHash as Buffer));
   const lastLeaf = leaves.at(-1)?.facts;
   const newCheckpoint: IndexCheckpoint = {
@@ -156,13 +156,13 @@ const MAX_ACTOR_LENGTH = 300;
 export function toEventColumns(rows: readonly IndexRow[], firstLeafNumber: bigint): unknown[][] {
   let leafNumber = firstLeafNumber - 1n;
   const records = rows.map(({ facts, clinics, subjects, origins }) => {
-    const { event, isLeaf } = facts;
-    if (isLeaf) leafNumber += 1n;
+    const { event, leafHash } = facts;
+    if (leafHash) leafNumber += 1n;
     const { actor, correlationId } = event;
     return [
-      ...[event.position, event.revision, isLeaf ? leafNumber : null],
+      ...[event.position, event.revision, leafHash && leafNumber],
       ...[facts.eventId, correlationId === null ? null : toPurposeKey("correlation", correlationId), facts.causationId],
-      ...[facts.leafHash, toText(event.stream), toText(event.type)],
+      ...[leafHash, toText(event.stream), toText(event.type)],
       actor && toText(`${actor.type}:${actor.id}`.normalize().slice(0, MAX_ACTOR_LENGTH)),
       ...[event.occurredAt, event.storedAt],
       ...[clinics, subjects, origins].map((keys) => `{${keys.join()}}`),

@@ -18,16 +18,8 @@ import type { RecordedEvent } from "../../../shared/domain/events/recorded-event
 import { applicationAggregate } from "../../../shared/domain/partner/application.ts";
 import { installationAggregate } from "../../../shared/domain/partner/installation.ts";
 import { endpointAggregate } from "../../../shared/domain/partner/webhook-endpoint.ts";
-import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
-import { isDecryptionError } from "../../../shared/personal-data/decrypt-events.ts";
 import { toSandbox } from "../../operations/sandbox-operations.ts";
-import {
-  type AuditEvent,
-  type LogEvent,
-  revealAuditEvent,
-  revealRecordedEvent,
-  toRecordedEvent,
-} from "../log/audit-event.ts";
+import { type AuditEvent, revealAuditEvent, revealLogEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
 import { type AuditQuery, type ItemStream, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
 import { getCategoryName, streamField } from "../queries/query-fields.ts";
@@ -102,18 +94,6 @@ export async function* foldStream(
       problem ??= `stream ${stream} cannot be read at revision ${auditEvent.revision}: ${recordedEvent}`;
     else if (problem === undefined) state = fold(stateBefore, recordedEvent);
     yield { event: await revealAuditEvent(auditEvent, dataKeys), stateBefore, stateAfter: state, problem };
-  }
-}
-
-/** Returns an event of a stream with its personal data, or the reason why this release cannot read the event. */
-export async function revealLogEvent(event: LogEvent, dataKeys: DataKeys): Promise<RecordedEvent | string> {
-  const recordedEvent = toRecordedEvent(event);
-  if (!recordedEvent) return event.auditEvent.problem ?? "";
-  try {
-    return await revealRecordedEvent(recordedEvent, dataKeys);
-  } catch (error) {
-    if (!isDecryptionError(error)) throw error;
-    return error.message;
   }
 }
 

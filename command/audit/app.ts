@@ -1,41 +1,41 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
 import type Koa from "koa";
-import type pg from "pg";
 import type { Registry } from "prom-client";
-import { z } from "zod";
-import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
+import { createEventLog } from "../../shared/eventstore/log.ts";
 import { createApp, type RequestState } from "../../shared/http/app.ts";
 import type { Readiness } from "../../shared/http/health.ts";
 import { parseJsonBody } from "../../shared/http/request-body.ts";
 import { createRouter } from "../../shared/http/router.ts";
-import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import { limitAddressConcurrency } from "../../shared/rate-limit/middleware.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { accessesQuery, readAuditorName } from "./access/list-accesses.ts";
 import { clinicStateQuery } from "./clinic/clinic-state.ts";
 import { readersQuery } from "./clinic/list-readers.ts";
 import type { AuditSigner } from "./export/signing.ts";
-import { readQuery, recordRequestAccess } from "./http/audited-query.ts";
 import { type AuditorState, requireAuditor } from "./http/auditor-access.ts";
-import { streamExport } from "./http/export.ts";
 import { sendAppointments, sendClinics, sendSearchResults } from "./http/names.ts";
 import { sendConsistencyProof, sendInclusionProof, sendTreeHead } from "./http/proofs.ts";
-import { recordNamedAccess, sendQueryResult, streamQuery } from "./http/queries.ts";
-import { AuditIndex } from "./index/audit-index.ts";
+import {
+  type AuditDependencies,
+  emptyQuerySchema,
+  readQuery,
+  recordNamedAccess,
+  recordRequestAccess,
+  sendQueryResult,
+  streamExport,
+  streamQuery,
+} from "./http/queries.ts";
 import { createPageRouter } from "./page/router.ts";
 import { deliveriesQuerySchema, describeDelivered, findDeliveries } from "./queries/find-deliveries.ts";
 import { eventsQuery } from "./queries/list-events.ts";
 import { replayQuery } from "./state/replay.ts";
 import { diffQuery, stateQuery } from "./state/state-at.ts";
 
-interface AuditAppOptions {
+/**
+ * The log has no keys of personal data, so that auditors can sign in while the keys are unavailable. The role of the
+ * pool can write only the audit index, and read names, webhook deliveries and attempts.
+ */
+interface AuditAppOptions extends AuditDependencies {
   logger: Logger;
-  log: EventLog;
-  client: EventStoreDBClient;
-  /** Keys of personal data. The log has none, so that auditors can sign in while the keys are unavailable. */
-  dataKeys: DataKeys;
-  /** Database pool. Its role can write only the audit index, and read names, webhook deliveries and attempts. */
-  pool: pg.Pool;
   signer: AuditSigner;
   checkReadiness: Readiness;
   isProxyTrusted: boolean;
@@ -43,18 +43,11 @@ interface AuditAppOptions {
   clock?: () => number;
 }
 
-/**
- * Schema of a query without parameters. The schema refuses unknown parameters, which would otherwise be recorded with
- * the access.
- */
-const emptyQuerySchema = z.strictObject({});
-
 /** Creates the HTTP application with the auditors' queries, the public keys that verify exports, and the audit page. */
 export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
   const { log, pool, signer } = options;
   const authorize = requireAuditor(log, options.clock);
   const personalLog = createEventLog(options.client, { dataKeys: options.dataKeys });
-  const dependencies = { ...options, index: new AuditIndex(() => pool) };
 
   const keyRouter = createRouter<RequestState>().get(
     "audit.jwks",
@@ -74,27 +67,27 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
       const name = (await readAuditorName(personalLog, id)) ?? id;
       ctx.body = { ok: true, auditor: { id, name, clinicIds, expiresAt }, keyThumbprint: signer.thumbprint };
     })
-    .get("audit.events", "/events", authorize, streamQuery(eventsQuery, dependencies))
-    .get("audit.state", "/state", authorize, sendQueryResult(stateQuery, dependencies))
-    .get("audit.diff", "/diff", authorize, sendQueryResult(diffQuery, dependencies))
-    .get("audit.replay", "/replay", authorize, streamQuery(replayQuery, dependencies))
+    .get("audit.events", "/events", authorize, streamQuery(eventsQuery, options))
+    .get("audit.state", "/state", authorize, sendQueryResult(stateQuery, options))
+    .get("audit.diff", "/diff", authorize, sendQueryResult(diffQuery, options))
+    .get("audit.replay", "/replay", authorize, streamQuery(replayQuery, options))
     .get("audit.deliveries", "/deliveries", authorize, async (ctx) => {
       const query = readQuery(ctx.query, deliveriesQuerySchema);
       const deliveries = await findDeliveries(pool, query, ctx.state.auditor.clinicIds);
       const found = describeDelivered(deliveries);
-      const names = await recordNamedAccess(dependencies, ctx, "deliveries", query, deliveries, found);
+      const names = await recordNamedAccess(options, ctx, "deliveries", query, deliveries, found);
       ctx.body = { ok: true, deliveries, names };
     })
-    .get("audit.accesses", "/accesses", authorize, streamQuery(accessesQuery, dependencies))
-    .get("audit.clinics", "/clinics", authorize, sendClinics(dependencies))
-    .get("audit.appointments", "/appointments", authorize, sendAppointments(dependencies))
-    .get("audit.clinic-state", "/clinic-state", authorize, sendQueryResult(clinicStateQuery, dependencies))
-    .get("audit.readers", "/readers", authorize, sendQueryResult(readersQuery, dependencies))
-    .post("audit.search", "/search", authorize, parseJsonBody(), sendSearchResults(dependencies))
-    .get("audit.export", "/export", authorize, streamExport(dependencies))
-    .get("audit.tree-head", "/tree-head", authorize, sendTreeHead(dependencies))
-    .get("audit.inclusion-proof", "/inclusion-proof", authorize, sendInclusionProof(dependencies))
-    .get("audit.consistency-proof", "/consistency-proof", authorize, sendConsistencyProof(dependencies));
+    .get("audit.accesses", "/accesses", authorize, streamQuery(accessesQuery, options))
+    .get("audit.clinics", "/clinics", authorize, sendClinics(options))
+    .get("audit.appointments", "/appointments", authorize, sendAppointments(options))
+    .get("audit.clinic-state", "/clinic-state", authorize, sendQueryResult(clinicStateQuery, options))
+    .get("audit.readers", "/readers", authorize, sendQueryResult(readersQuery, options))
+    .post("audit.search", "/search", authorize, parseJsonBody(), sendSearchResults(options))
+    .get("audit.export", "/export", authorize, streamExport(options))
+    .get("audit.tree-head", "/tree-head", authorize, sendTreeHead(options))
+    .get("audit.inclusion-proof", "/inclusion-proof", authorize, sendInclusionProof(options))
+    .get("audit.consistency-proof", "/consistency-proof", authorize, sendConsistencyProof(options));
   const app = createApp({ ...options, retiredPaths: [] });
   app.use(keyRouter.routes());
   app.use(queryRouter.routes());

@@ -1,5 +1,4 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
-import type pg from "pg";
 import { Counter, Gauge, type Registry } from "prom-client";
 import { connectEventStore, requireEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
@@ -68,33 +67,21 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
   };
   try {
     await requireEventStore(client, config.EVENTSTORE_URL);
-    const registry = createMetrics(pool);
+    const registry = createRegistry();
+    registerPoolMetrics(registry, [pool]);
     const log = createEventLogMeter(registry)(createEventLog(client));
-    const isProxyTrusted = config.TRUST_PROXY;
     const checkReadiness = createEventStoreReadinessCheck(client, logger);
     const dataKeys = createDataKeys(pool, config, createMissingKeyReporter(registry, logger));
-    const readers = { logger, log, client, dataKeys, pool, signer };
-    const options = { ...readers, checkReadiness, isProxyTrusted, registry };
-    const app = createAuditApp(options);
+    const options = { logger, log, client, dataKeys, pool, signer, index: new AuditIndex(() => pool), registry };
+    const app = createAuditApp({ ...options, checkReadiness, isProxyTrusted: config.TRUST_PROXY });
     const service = await serve(app, config, closeConnections);
-    const lockOptions = { databaseUrl: config.DATABASE_URL, schema: READ_MODEL_SCHEMA, service: "audit", logger };
-    readModelLock = holdReadModelLock(lockOptions);
+    const databaseUrl = config.DATABASE_URL;
+    readModelLock = holdReadModelLock({ databaseUrl, schema: READ_MODEL_SCHEMA, service: "audit", logger });
     const { signal } = controller;
-    runs.push(runIndex({ client, pool, databaseUrl: config.DATABASE_URL, logger }, signal));
-    const index = new AuditIndex(() => pool);
-    runs.push(measureIndexLag({ index, client, registry, logger }, signal));
+    runs.push(runIndex({ ...options, databaseUrl }, signal), measureIndexLag(options, signal));
     const intervalMs = config.AUDIT_TREE_HEAD_INTERVAL_MS;
-    const publisherOptions = {
-      log,
-      client,
-      pool,
-      index,
-      signer,
-      logger,
-      intervalMs,
-      countOutcome: registerTreeHeadMetric(registry),
-    };
-    if (intervalMs > 0) runs.push(runTreeHeadPublisher(publisherOptions, signal));
+    const countOutcome = registerTreeHeadMetric(registry);
+    if (intervalMs > 0) runs.push(runTreeHeadPublisher({ ...options, intervalMs, countOutcome }, signal));
     logger.info({ url: service.url, exportKey: signer.thumbprint }, "audit service is listening");
     const stop = () => {
       controller.abort();
@@ -105,12 +92,6 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
     await closeConnections();
     throw error;
   }
-}
-
-function createMetrics(pool: pg.Pool): Registry {
-  const registry = createRegistry();
-  registerPoolMetrics(registry, [pool]);
-  return registry;
 }
 
 const INDEX_CHECK_INTERVAL_MS = 10_000;

@@ -225,7 +225,7 @@ try {
   const exportedAt = performance.now();
   let lineCount = 0;
   const made = { signer, exportedBy: { type: "operator", id: "ada" }, accessId: randomUUID() };
-  const exportOptions = { client, index, signal: controller.signal, ...made, now: "2999-01-01T00:00:00.000Z" };
+  const exportOptions = { ...options, ...made, now: "2999-01-01T00:00:00.000Z" };
   for await (const _ of await exportClinic({ clinic: subjects.clinicId }, exportOptions)) lineCount += 1;
   printRow({
     name: `audit: export of ${lineCount} lines`,

@@ -1,7 +1,7 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
 import { auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
-import { type AuditAccessEvent, type AuditAction, auditorStreams } from "../../../shared/domain/events/audit.ts";
+import { type AuditAction, auditorStreams } from "../../../shared/domain/events/audit.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
 import { instant } from "../../../shared/domain/events/fields.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
@@ -9,17 +9,16 @@ import { concernsOneStream } from "../../../shared/eventstore/stream-failure.ts"
 import { KeyStoreUnavailableError } from "../../../shared/personal-data/data-keys.ts";
 import { isDecryptionError } from "../../../shared/personal-data/decrypt-events.ts";
 import { loadAggregate } from "../../handling/handle.ts";
+import type { RowQuery } from "../index/audit-index.ts";
 import { SHARED_ACCESS_KEY, toPurposeKey } from "../index/index-keys.ts";
 import { readIndexedEvents } from "../index/read-rows.ts";
-import type { AuditEvent, LogEvent } from "../log/audit-event.ts";
+import type { AuditEvent } from "../log/audit-event.ts";
 import { readFirstEvent } from "../log/read-stream.ts";
 import { type AuditQuery, type ItemStream, limitItems, type ReadOptions } from "../queries/audit-query.ts";
 import {
-  EMPTY_RANGE_ISSUE,
   getSubject,
-  hasOneSubject,
-  isRangeNotEmpty,
-  ONE_SUBJECT_ISSUE,
+  nonEmptyRange,
+  oneSubject,
   pageFields,
   subjectFields,
   toRange,
@@ -36,8 +35,8 @@ const accessesQuerySchema = z
     to: instant.optional(),
     ...pageFields,
   })
-  .refine(hasOneSubject, ONE_SUBJECT_ISSUE)
-  .refine(isRangeNotEmpty, EMPTY_RANGE_ISSUE);
+  .refine(...oneSubject)
+  .refine(...nonEmptyRange);
 type AccessesQuery = z.output<typeof accessesQuerySchema>;
 
 /**
@@ -84,29 +83,33 @@ async function* readAccesses(query: AccessesQuery, options: ReadOptions): AsyncG
     }),
   );
   const findAuditorName = remember((id) => readAuditorName(personalLog, id));
-  const rowQuery = { keys: subject.keys, from, to, ...toRange(query, logEnd), clinicIds: null };
+  const { clinicIds, ...keys } = subject;
+  const rowQuery = { ...keys, from, to, ...toRange(query, logEnd), clinicIds: null };
   const pageSize = Math.min(MAX_PAGE_SIZE, query.limit ?? MAX_PAGE_SIZE);
   for await (const { auditEvent, catalogEvent, row } of readIndexedEvents(options, rowQuery, undefined, pageSize)) {
     if (signal.aborted) return;
     if (catalogEvent?.type !== "AuditAccessed") continue;
     const { data } = catalogEvent;
     const scope = data.auditorId === null ? null : await findScope(data.auditorId);
-    if (scope && !scope.some((id) => subject.clinicIds.includes(id))) continue;
+    if (scope && !scope.some((id) => clinicIds.includes(id))) continue;
     const relation = row.isCertain ? "certain" : "possible";
     const isWithinScope =
       !permittedClinicIds ||
       ((relation === "certain" || data.clinicIds.length > 0) &&
         data.clinicIds.every((id) => permittedClinicIds.includes(id)));
-    const auditorName = data.auditorId === null ? null : await findAuditorName(data.auditorId);
-    const { occurredAt } = catalogEvent.metadata;
-    yield toClinicAccess(auditEvent, data, { relation, auditorName, isWithinScope, occurredAt });
+    const { accessId, action, asked, found } = data;
+    yield {
+      ...{ accessId, at: catalogEvent.metadata.occurredAt, position: auditEvent.position, actor: auditEvent.actor },
+      auditorName: data.auditorId === null ? null : await findAuditorName(data.auditorId),
+      ...{ action, relation },
+      ...(isWithinScope ? { asked, found } : { asked: null, found: [] }),
+    };
   }
 }
 
 const MAX_PAGE_SIZE = 200;
 
-interface AccessSubject {
-  keys: { key: string; isCertain: boolean }[];
+interface AccessSubject extends Pick<RowQuery, "keys" | "possibleKeys"> {
   /** Clinics of the subject's records. Only auditors who may see one of them can have read a record. */
   clinicIds: readonly string[];
 }
@@ -114,45 +117,24 @@ interface AccessSubject {
 /** Finds the keys of the accesses to a subject. Returns undefined if the reader may see none of its records. */
 async function findSubject(query: AccessesQuery, options: ReadOptions): Promise<AccessSubject | undefined> {
   const { client, index, permittedClinicIds, isVisible } = options;
-  const shared = { key: SHARED_ACCESS_KEY, isCertain: false };
-  const toKeys = (ids: string[], clinicIds: readonly string[]) => [
-    ...ids.map((id) => ({ key: toPurposeKey("accessed", id), isCertain: true })),
-    ...clinicIds.map((id) => ({ key: toPurposeKey("accessed clinic", id), isCertain: false })),
-    shared,
-  ];
+  const toSubject = (ids: readonly string[], clinicIds: readonly string[]) => ({
+    keys: ids.map((id) => toPurposeKey("accessed", id)),
+    possibleKeys: [...clinicIds.map((id) => toPurposeKey("accessed clinic", id)), SHARED_ACCESS_KEY],
+    clinicIds,
+  });
   if (query.clinic !== undefined) {
     if (permittedClinicIds && !permittedClinicIds.includes(query.clinic)) return undefined;
-    return { keys: toKeys([query.clinic], []), clinicIds: [query.clinic] };
+    return toSubject([query.clinic], [query.clinic]);
   }
   if (query.stream !== undefined) {
     const firstEvent = (await readFirstEvent(client, query.stream))?.auditEvent;
     if (!firstEvent || !isVisible(firstEvent)) return undefined;
-    const clinicIds = getClinicIds(firstEvent);
-    return { keys: toKeys([query.stream.slice(query.stream.indexOf("-") + 1)], clinicIds), clinicIds };
+    return toSubject([query.stream.slice(query.stream.indexOf("-") + 1)], getClinicIds(firstEvent));
   }
   const subject = getSubject(query);
   const { eventCount, clinics, ids } = await index.summarize(toSubjectKey(subject), permittedClinicIds);
   if (eventCount === 0n) return undefined;
-  return { keys: toKeys([subject.id, ...(subject.kind === "correlation" ? ids : [])], clinics), clinicIds: clinics };
-}
-
-function toClinicAccess(
-  { position, actor }: LogEvent["auditEvent"],
-  { accessId, action, asked, found }: AuditAccessEvent["data"],
-  access: { relation: AccessRelation; auditorName: string | null; isWithinScope: boolean; occurredAt: string },
-): ClinicAccess {
-  const { relation, auditorName, isWithinScope, occurredAt } = access;
-  const details = isWithinScope ? { asked, found } : { asked: null, found: [] };
-  return {
-    accessId,
-    at: occurredAt,
-    position,
-    actor,
-    auditorName,
-    action,
-    relation,
-    ...details,
-  };
+  return toSubject([subject.id, ...(subject.kind === "correlation" ? ids : [])], clinics);
 }
 
 function remember<Result>(find: (id: string) => Promise<Result>): (id: string) => Promise<Result> {

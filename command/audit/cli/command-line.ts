@@ -1,23 +1,37 @@
 import { z } from "zod";
 import { type CommandLine, defineCommand } from "../../../shared/command-line/command-line.ts";
-import { EXIT_CODE } from "../../../shared/command-line/failure.ts";
+import { EXIT_CODE, InputError, RefusedError } from "../../../shared/command-line/failure.ts";
+import { formatCommandLine } from "../../../shared/command-line/format-command-line.ts";
+import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { LOCAL_TIME_NOTE, withLocalTimes } from "../../../shared/command-line/local-times.ts";
 import { actorOption } from "../../../shared/command-line/operator.ts";
 import { jsonOption, option } from "../../../shared/command-line/option.ts";
+import { escapeControlCharacters, type Terminal } from "../../../shared/command-line/terminal.ts";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { findTimeZone } from "../../cli/find-time-zone.ts";
-import { exportQuerySchema, MissingEventsError } from "../export/export-clinic.ts";
+import { exportClinic, exportQuerySchema, MissingEventsError } from "../export/export-clinic.ts";
+import { parseJson } from "../export/json.ts";
 import { createAuditSigner } from "../export/signing.ts";
 import { DifferentLogError, IndexDamagedError } from "../index/audit-index.ts";
-import { StreamNotFoundError } from "../queries/audit-query.ts";
+import { type AuditEvent, parseAuditEvent } from "../log/audit-event.ts";
+import { OPERATOR_SCOPE, StreamNotFoundError } from "../queries/audit-query.ts";
+import { checkOverlaps, OVERLAP_TYPES, type OverlapFinding, overlapsQuery } from "../queries/find-overlaps.ts";
 import { UnreadableStreamError } from "../state/replay.ts";
 import { TreeHeadError } from "../tree/published-heads.ts";
-import { exportToFile } from "./export-file.ts";
-import { showOverlaps } from "./overlaps.ts";
-import { proveEvent, proveExtension } from "./proofs.ts";
-import { EXAMPLE_CLINIC_ID, queryCommands, toQueryOptions } from "./queries.ts";
-import { showRebuild, showTreeHead, showVerification } from "./tree-head.ts";
-import { verifyFile, verifyProofFile } from "./verify-file.ts";
+import { requireNewFile, writeAtomically } from "./output-file.ts";
+import {
+  type CommandOptions,
+  EXAMPLE_CLINIC_ID,
+  queryCommands,
+  readQuery,
+  runQuery,
+  toQueryOptions,
+  withAuditedAccess,
+} from "./queries.ts";
+import { createProgressReporter } from "./scan-progress.ts";
+import { proveEvent, proveExtension, showRebuild, showTreeHead, showVerification } from "./tree.ts";
+import { readLines, verifyFile, verifyProofFile } from "./verify-file.ts";
 
 const text = z.string();
 const optionalText = (help: string, placeholder: string) => option.text(text.optional(), help, placeholder);
@@ -176,3 +190,72 @@ export const auditCommandLine: CommandLine = {
     [DifferentLogError, EXIT_CODE.refused],
   ],
 };
+
+/**
+ * Writes a clinic's events and the signed manifest to a file that only its owner can read. The file appears only
+ * when it is complete.
+ */
+async function exportToFile(
+  { actor, json, out, readLog, ...options }: CommandOptions & { out?: string | undefined; readLog: boolean },
+  terminal: Terminal,
+): Promise<void> {
+  const query = readQuery(exportQuerySchema, options);
+  const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], terminal.env));
+  const file = out ?? `audit-${query.clinic}.ndjson`;
+  requireNewFile(file);
+  await withAuditedAccess(terminal, { actor, action: "export", query: options }, async (dependencies) => {
+    const { client, index, context, accessId } = dependencies;
+    const { signal } = new AbortController();
+    const onProgress = createProgressReporter(terminal);
+    const exportedBy = { type: context.actor.type, id: context.actor.id };
+    const exportContext = { ...OPERATOR_SCOPE, signer, exportedBy, accessId, now: toInstant(context.now) };
+    const lines = await exportClinic(query, { client, index, signal, onProgress, readsLog: readLog, ...exportContext });
+    const lineCount = await writeAtomically(file, lines);
+    const summary = { file, events: lineCount - 1, key: signer.thumbprint };
+    const { clinic: clinicId, from = "start", to = exportContext.now } = query;
+    const verifyCommand = `verify ${file} --key ${summary.key} --clinic ${clinicId} --from ${from} --to ${to}`;
+    const text = `export: wrote ${formatCount(summary.events, "event")} to ${file}\nverify it with: ${formatCommandLine(`audit ${verifyCommand}`)}`;
+    await terminal.writeOutput(json ? JSON.stringify(summary) : text);
+  });
+}
+
+type OverlapOptions = CommandOptions & Partial<Record<"export" | "key", string | undefined>>;
+
+/**
+ * Prints the overlaps among a clinic's reservations, from the log or from an export, which it verifies first.
+ *
+ * @throws {RefusedError} if there are overlaps or events that cannot be checked, or if the export is not verified
+ */
+async function showOverlaps({ export: file, key, ...options }: OverlapOptions, terminal: Terminal) {
+  if ((file === undefined) !== (key === undefined)) throw new InputError("--export and --key must be combined");
+  const print = (findings: Findings) => printFindings(findings, options.json, terminal);
+  if (file === undefined || key === undefined) return runQuery(overlapsQuery, options, terminal, print);
+  const { actor: _, ...expectedExport } = { ...options, from: "start", json: false };
+  await verifyFile({ file, key, ...expectedExport }, { ...terminal, writeOutput: terminal.writeError });
+  await print(checkOverlaps(readExport(file)));
+}
+
+async function* readExport(file: string) {
+  for await (const line of readLines(file)) {
+    const event = parseJson(Buffer.from(line).toString("utf8")) as AuditEvent;
+    if (OVERLAP_TYPES.includes(event.type)) yield parseAuditEvent(event);
+  }
+}
+
+type Findings = ReturnType<typeof checkOverlaps>;
+
+async function printFindings(findings: Findings, json: boolean, terminal: Terminal): Promise<void> {
+  for (let count = 0; ; count += 1) {
+    const { done, value } = await findings.next();
+    if (!done) await terminal.writeOutput(json ? JSON.stringify(value) : formatFinding(value));
+    else if (count === 0) return terminal.writeError(`no overlaps in ${formatCount(value, "event")}`);
+    else throw new RefusedError(`found ${formatCount(count, "problem")} in ${formatCount(value, "event")}`);
+  }
+}
+
+function formatFinding(finding: OverlapFinding): string {
+  const { position, stream, revision, problem, from, to, capacity, reservations = [] } = finding;
+  const holders = reservations.map(({ holder, holderId }) => `${holder} ${holderId}`).join(", ");
+  const text = problem ?? `${from} to ${to}, capacity ${capacity}: ${holders}`;
+  return escapeControlCharacters(`${position}  ${stream} @ ${revision}  ${text}`);
+}

@@ -1,23 +1,38 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
 import { type Command, defineCommand } from "../../../shared/command-line/command-line.ts";
+import { InputError } from "../../../shared/command-line/failure.ts";
 import { suggestNext } from "../../../shared/command-line/format-command-line.ts";
 import { formatCount } from "../../../shared/command-line/format-count.ts";
-import { actorOption } from "../../../shared/command-line/operator.ts";
-import { isOptional, type Options, option } from "../../../shared/command-line/option.ts";
+import { actorOption, requireOperator } from "../../../shared/command-line/operator.ts";
+import {
+  formatProblems,
+  isOptional,
+  type Options,
+  option,
+  toOptionName,
+  toOptionProblems,
+} from "../../../shared/command-line/option.ts";
 import { escapeControlCharacters, type Terminal } from "../../../shared/command-line/terminal.ts";
+import type { AuditAction } from "../../../shared/domain/events/audit.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
+import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
+import type { CommandContext } from "../../handling/handle.ts";
+import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
 import { accessesQuery, type ClinicAccess } from "../access/list-accesses.ts";
+import { recordAccess } from "../access/record-access.ts";
 import { type ClinicState, clinicStateQuery } from "../clinic/clinic-state.ts";
 import { type Reader, type Readers, readersQuery } from "../clinic/list-readers.ts";
+import { AuditIndex } from "../index/audit-index.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { type AuditQuery, type ItemStream, OPERATOR_SCOPE } from "../queries/audit-query.ts";
 import { eventsQuery } from "../queries/list-events.ts";
 import type { Change } from "../state/changes.ts";
 import { type ReplayStep, replayQuery } from "../state/replay.ts";
 import { diffQuery, type StateDiff, type StreamState, stateQuery } from "../state/state-at.ts";
-import { type CommandOptions, OPTION_BY_FIELD, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { createEventPrinter, formatActor } from "./table.ts";
 
-export const EXAMPLE_STREAM = "appointment-5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
+const EXAMPLE_STREAM = "appointment-5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
 export const EXAMPLE_CLINIC_ID = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 const POINT_HELP = "a revision, position:<n>, a time, `start` or `end`";
 
@@ -64,6 +79,63 @@ export function toQueryOptions(schema: z.ZodObject, help: Readonly<Record<string
   return Object.fromEntries(options);
 }
 
+export interface CommandOptions {
+  actor?: string | undefined;
+  json: boolean;
+  [field: string]: unknown;
+}
+
+/** Query field of each command-line option whose name differs from the name of the field. */
+const FIELD_BY_OPTION: Record<string, string> = { doneBy: "actor" };
+const OPTION_BY_FIELD: Record<string, string> = { actor: "doneBy" };
+
+/**
+ * Validates the options of a command with the schema of a query.
+ *
+ * @throws {InputError} that names the invalid options
+ */
+export function readQuery<Schema extends z.ZodType>(
+  schema: Schema,
+  options: Record<string, unknown>,
+): z.output<Schema> {
+  const fields = Object.fromEntries(
+    Object.entries(options).map(([option, value]) => [FIELD_BY_OPTION[option] ?? option, value]),
+  );
+  const parseResult = schema.safeParse(fields);
+  if (parseResult.success) return parseResult.data;
+  // A problem that concerns several options has an empty field name.
+  const getOptionName = (field: string) => (field === "" ? "" : toOptionName(OPTION_BY_FIELD[field] ?? field));
+  throw new InputError(formatProblems(toOptionProblems(parseResult.error, fields), getOptionName).trim());
+}
+
+/**
+ * Records an access in the event log and then runs the query.
+ *
+ * @param access.query parameters of the query, which are recorded with the access
+ * @throws {LogUnavailableError} if the query cannot read the event log, or if the access cannot be recorded. If the
+ *   access cannot be recorded, the query does not run.
+ */
+export function withAuditedAccess<Result>(
+  terminal: Terminal,
+  access: { actor: string | undefined; action: AuditAction; query: Record<string, unknown> },
+  runQuery: (dependencies: {
+    log: EventLog;
+    client: EventStoreDBClient;
+    /** Index of the log. Its first use needs DATABASE_URL. */
+    index: AuditIndex;
+    dataKeys: DataKeys;
+    context: CommandContext;
+    accessId: string;
+  }) => Promise<Result>,
+): Promise<Result> {
+  const context = createOperatorContext(requireOperator(terminal.env, access.actor), Date.now());
+  return withEventLog(terminal.env, async (log, client, dataKeys, openPool) => {
+    const { action, query } = access;
+    const accessId = await recordAccess(log, { auditorId: null, action, query }, context);
+    return runQuery({ log, client, index: new AuditIndex(openPool), dataKeys, context, accessId });
+  });
+}
+
 type QueryDeclaration<Schema extends z.ZodObject, Result> = Pick<Command, "summary" | "example"> & {
   query: AuditQuery<Schema, Result>;
   help?: Record<string, string>;
@@ -83,9 +155,7 @@ function defineQueryCommand<Schema extends z.ZodObject, Result>(
     options: { ...toQueryOptions(query.schema, help), ...otherOptions, ...ownOptions },
     run: (values, terminal) => {
       const options = values as CommandOptions;
-      const names = Object.keys(otherOptions);
-      const fields = Object.fromEntries(Object.entries(options).filter(([field]) => !names.includes(field)));
-      return runQuery(query, fields as CommandOptions, terminal, (result) => print(result, options, terminal));
+      return runQuery(query, options, terminal, (result) => print(result, options, terminal));
     },
   });
 }
@@ -93,7 +163,7 @@ function defineQueryCommand<Schema extends z.ZodObject, Result>(
 /** Records the access, runs the query, and prints its result. */
 export async function runQuery<Schema extends z.ZodType, Result>(
   { action, schema, run }: AuditQuery<Schema, Result>,
-  { actor, json: _json, ...options }: CommandOptions,
+  { actor, json: _json, all: _all, ...options }: CommandOptions,
   terminal: Terminal,
   print: (result: Result) => Promise<void>,
 ): Promise<void> {
@@ -169,16 +239,13 @@ export const queryCommands: Command[] = [
   }),
 ];
 
-/** Creates the function that prints an event: as JSON, or in a list for people. */
-async function createPrinter(
+async function printEvents(
+  events: ItemStream<AuditEvent>,
   { json }: CommandOptions,
   terminal: Terminal,
-): Promise<(event: AuditEvent) => Promise<void>> {
-  return json ? (event) => terminal.writeOutput(JSON.stringify(event)) : createEventPrinter(terminal);
-}
-
-async function printEvents(events: ItemStream<AuditEvent>, options: CommandOptions, terminal: Terminal): Promise<void> {
-  const print = await createPrinter(options, terminal);
+): Promise<void> {
+  const printJson = (event: AuditEvent) => terminal.writeOutput(JSON.stringify(event));
+  const print = json ? printJson : await createEventPrinter(terminal);
   let count = 0;
   let lastStream: string | undefined;
   for await (const event of events) {
@@ -186,9 +253,8 @@ async function printEvents(events: ItemStream<AuditEvent>, options: CommandOptio
     lastStream = event.stream;
     await print(event);
   }
-  if (options.json) return;
-  await terminal.writeError(formatCount(count, "event"));
-  if (lastStream !== undefined) await suggestNext(terminal, options.json, `audit replay ${lastStream}`);
+  if (!json) await terminal.writeError(formatCount(count, "event"));
+  if (lastStream !== undefined) await suggestNext(terminal, json, `audit replay ${lastStream}`);
 }
 
 async function printAccesses(

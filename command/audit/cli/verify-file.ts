@@ -9,7 +9,7 @@ import type { Manifest } from "../export/manifest.ts";
 import { isThumbprint, readThumbprints, splitLines, type Thumbprints, verifyExport } from "../export/verify-export.ts";
 import { type VerifiedProof, verifyProof } from "../tree/proof.ts";
 import { type SignedTreeHead, type TreeHead, verifyTreeHead } from "../tree/tree-head.ts";
-import { type CommandOptions, readQuery } from "./audited-query.ts";
+import { type CommandOptions, readQuery } from "./queries.ts";
 
 const expectedExportSchema = z.object({
   clinic: uuid.optional(),

@@ -7,11 +7,11 @@ import type { RecordedEvent } from "../../../shared/domain/events/recorded-event
 import { fromLocalTime } from "../../../shared/domain/time/local-time.ts";
 import { type Instant, toInstantInRange } from "../../../shared/domain/time/rfc3339.ts";
 import { forEachConcurrently, readIndexedEvents } from "../index/read-rows.ts";
-import type { AuditEvent } from "../log/audit-event.ts";
+import { type AuditEvent, revealLogEvent } from "../log/audit-event.ts";
 import { readClinicRegistration, readStreamEvents } from "../log/read-stream.ts";
 import { type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
 import { toSubjectKey } from "../queries/query-fields.ts";
-import { getFold, revealLogEvent } from "../state/replay.ts";
+import { getFold } from "../state/replay.ts";
 
 const LOCAL_TIME = /^(\d{4}-\d\d-\d\d)(?:[ T]((?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d)?))?$/;
 
@@ -52,18 +52,31 @@ export async function readClinicHistory(
   clinicId: string,
   options: ReadOptions,
 ): Promise<{ timeZone: string; events: HistoryEvent[] }> {
-  const { client, index, dataKeys, isVisible, permittedClinicIds: clinicIds } = options;
-  const isPermitted = !clinicIds || clinicIds.includes(clinicId);
+  const { client, permittedClinicIds } = options;
+  const isPermitted = permittedClinicIds?.includes(clinicId) ?? true;
   const registration = isPermitted ? await readClinicRegistration(client, clinicId) : undefined;
   if (!registration) throw new StreamNotFoundError(`clinic-${clinicId}`);
+  const events = await readHistory([toSubjectKey({ kind: "clinic", id: clinicId })], TYPES, options);
+  return { timeZone: registration.timezone, events };
+}
+
+/**
+ * Reads all visible events of some types that the index finds under keys, in log order. The errors are those of
+ * {@link readClinicHistory}.
+ */
+export async function readHistory(
+  keys: readonly string[],
+  types: readonly string[],
+  options: ReadOptions,
+): Promise<HistoryEvent[]> {
+  const { client, index, dataKeys, isVisible, permittedClinicIds: clinicIds } = options;
   const before = (await index.awaitLogEnd(client)) + 1n;
-  const keys = [{ key: toSubjectKey({ kind: "clinic", id: clinicId }), isCertain: true }];
   const events: HistoryEvent[] = [];
-  for await (const logEvent of readIndexedEvents(options, { keys, types: TYPES, before, clinicIds })) {
+  for await (const logEvent of readIndexedEvents(options, { keys, types, before, clinicIds })) {
     const { auditEvent } = logEvent;
     if (isVisible(auditEvent)) events.push({ auditEvent, recorded: await revealLogEvent(logEvent, dataKeys) });
   }
-  return { timeZone: registration.timezone, events };
+  return events;
 }
 
 /** States of streams, by the names of the streams, and the reasons why some of them are incomplete. */

@@ -28,19 +28,9 @@ interface ClinicChange extends Pick<AuditEvent, "position" | "stream" | "actor">
   text: string;
 }
 
-export interface ClinicState {
+export interface ClinicState extends ReturnType<typeof describeState> {
   at: Instant;
   timeZone: string;
-  /** Null if the clinic was registered later. */
-  clinic: Pick<Clinic, "id" | "status" | "subscription" | "registration"> | null;
-  branches: Clinic["branches"];
-  /** Active members. */
-  staff: (Membership["rights"] & { userId: string; name: string | null })[];
-  resources: { id: string; name: string; type: string; branchId: string; capacity: number }[];
-  /** Approved installations. */
-  installations: (Pick<Installation, "applicationId" | "scopes" | "branchIds" | "animalAccess"> & {
-    name: string | null;
-  })[];
   /** Changes since then, oldest first. */
   changes: ClinicChange[];
   /** False if there are more changes. */
@@ -85,6 +75,7 @@ function describeState(clinicId: string, states: StreamStates, names: Names) {
   const clinic = states.get<Clinic>(`clinic-${clinicId}`);
   const isActive = ({ status }: Membership) => status === "active";
   return {
+    /** Null if the clinic was registered later. */
     clinic: clinic
       ? {
           ...{ id: clinicId, status: clinic.status },
@@ -92,6 +83,7 @@ function describeState(clinicId: string, states: StreamStates, names: Names) {
         }
       : null,
     branches: clinic?.branches ?? [],
+    /** Active members. */
     staff: states
       .list<Membership>("membership")
       .filter(isActive)
@@ -101,6 +93,7 @@ function describeState(clinicId: string, states: StreamStates, names: Names) {
       .map(({ id, branchId, addition: { name, resourceType: type, capacity } }) => ({
         ...{ id, name, type, branchId, capacity },
       })),
+    /** Approved installations. */
     installations: states
       .list<Installation>("installation")
       .filter(({ status }) => status === "approved")

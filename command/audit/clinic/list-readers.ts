@@ -7,11 +7,11 @@ import { instant, uuid } from "../../../shared/domain/events/fields.ts";
 import type { Installation } from "../../../shared/domain/partner/installation.ts";
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { accessesQuery, type ClinicAccess } from "../access/list-accesses.ts";
-import { forEachConcurrently, readIndexedEvents } from "../index/read-rows.ts";
+import { forEachConcurrently } from "../index/read-rows.ts";
+import { revealLogEvent } from "../log/audit-event.ts";
 import { readFirstEvent, readStreamEvents } from "../log/read-stream.ts";
 import { type AuditQuery, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
-import { EMPTY_RANGE_ISSUE, isRangeNotEmpty } from "../queries/query-fields.ts";
-import { revealLogEvent } from "../state/replay.ts";
+import { exactlyOne, nonEmptyRange } from "../queries/query-fields.ts";
 import {
   collectNames,
   type HistoryEvent,
@@ -19,6 +19,7 @@ import {
   type Names,
   readApplications,
   readClinicHistory,
+  readHistory,
   StreamStates,
 } from "./clinic-history.ts";
 
@@ -34,10 +35,8 @@ const readersQuerySchema = z
     /** Exclusive. */
     to: instant.optional(),
   })
-  .refine((query) => kinds.filter((kind) => query[kind] !== undefined).length === 1, {
-    message: `must have exactly one of ${kinds.join(", ")}`,
-  })
-  .refine(isRangeNotEmpty, EMPTY_RANGE_ISSUE);
+  .refine(...exactlyOne(...kinds))
+  .refine(...nonEmptyRange);
 type ReadersQuery = z.output<typeof readersQuerySchema>;
 
 /** A person or program that could read the records of a subject, during one span of time. */
@@ -84,14 +83,14 @@ export const readersQuery: AuditQuery<typeof readersQuerySchema, Readers> = {
     const history = [...events, ...subject.events, ...(await readAuditors(subject.clinicId, options))].sort(
       comparePositions,
     );
-    const timeline = new Timeline(subject, history, applications);
+    const { spans, problems } = findSpans(subject, history, applications);
     const { from = "", to = toInstant(Date.now()) } = query;
-    const readers = timeline.list().filter((reader) => reader.from < to && (reader.to === null || reader.to > from));
+    const readers = spans.filter((reader) => reader.from < to && (reader.to === null || reader.to > from));
     const accesses: ClinicAccess[] = [];
     const page = await accessesQuery.run({ ...query, order: "newest", limit: MAX_ACCESSES }, options);
     let end = await page.next();
     for (; !end.done; end = await page.next()) accesses.push(end.value);
-    return { readers, accesses, isComplete: !end.value.next, problems: timeline.problems, note: NOTE };
+    return { readers, accesses, isComplete: !end.value.next, problems, note: NOTE };
   },
 };
 
@@ -108,11 +107,12 @@ interface ReadSubject {
 
 const SUBJECT_TYPES = [
   ...["AnimalLinked", "AnimalLinkWithdrawn", "AnimalConsentSummarized", "CustomerRegistered", "CustomerDataErased"],
+  "AnimalRegistered",
 ];
 
 /** @throws {StreamNotFoundError} if the subject does not exist, or the reader may not see it */
 async function findSubject(query: ReadersQuery, options: ReadOptions): Promise<ReadSubject> {
-  const { client, index, dataKeys, isVisible, permittedClinicIds: clinicIds } = options;
+  const { client, isVisible } = options;
   if (query.clinic !== undefined) return { kind: "clinic", clinicId: query.clinic, animalIds: [], events: [] };
   const kind = query.animal === undefined ? "customer" : "animal";
   const id = query[kind] ?? "";
@@ -121,18 +121,11 @@ async function findSubject(query: ReadersQuery, options: ReadOptions): Promise<R
   if (!first || !isVisible(first.auditEvent) || !data || !("clinicId" in data) || !("customerId" in data))
     throw new StreamNotFoundError(`${kind}-${id}`);
   const { clinicId, customerId } = data as { clinicId: string; customerId: string };
-  const before = (await index.awaitLogEnd(client)) + 1n;
-  const keys = [id, customerId].map((key) => ({ key, isCertain: true }));
-  const animalIds = new Set(kind === "animal" ? [id] : []);
-  const events: HistoryEvent[] = [];
-  const types = [...SUBJECT_TYPES, ...(kind === "customer" ? ["AnimalRegistered"] : [])];
-  for await (const logEvent of readIndexedEvents(options, { keys, types, before, clinicIds })) {
-    const { auditEvent } = logEvent;
-    if (!isVisible(auditEvent)) continue;
-    if (auditEvent.type === "AnimalRegistered") animalIds.add(auditEvent.stream.slice("animal-".length));
-    else events.push({ auditEvent, recorded: await revealLogEvent(logEvent, dataKeys) });
-  }
-  return { kind, clinicId, customerId, animalIds: [...animalIds], events };
+  const events = await readHistory([id, customerId], SUBJECT_TYPES, options);
+  const registrations = events.filter(({ auditEvent: { type } }) => type === "AnimalRegistered");
+  const animalIds =
+    kind === "animal" ? [id] : registrations.map(({ auditEvent: { stream } }) => stream.slice("animal-".length));
+  return { kind, clinicId, customerId, animalIds, events: events.filter((event) => !registrations.includes(event)) };
 }
 
 /** Reads the events of the auditors whose scope includes a clinic. */
@@ -153,110 +146,102 @@ async function readAuditors(clinicId: string, { client, index, dataKeys }: ReadO
 const comparePositions = ({ auditEvent: left }: HistoryEvent, { auditEvent: right }: HistoryEvent) =>
   Number(BigInt(left.position) - BigInt(right.position));
 
+/** What an access depends on. The states are those at one time. */
+interface AccessFacts {
+  subject: ReadSubject;
+  states: StreamStates;
+  names: Names;
+  applications: ReadonlyMap<string, InstalledApplication>;
+}
+
+/** A reader at one time. */
+type CurrentReader = Omit<Reader, "from" | "to">;
+
 /** Finds the spans in which readers had the same access, from the events and the times at which something expires. */
-class Timeline {
-  readonly #states = new StreamStates();
-  readonly #names: Names;
-  readonly #spans: Reader[] = [];
-  readonly #open = new Map<string, Reader>();
-  readonly #subject: ReadSubject;
-  readonly #applications: ReadonlyMap<string, InstalledApplication>;
-
-  constructor(
-    subject: ReadSubject,
-    history: readonly HistoryEvent[],
-    applications: ReadonlyMap<string, InstalledApplication>,
-  ) {
-    this.#subject = subject;
-    this.#applications = applications;
-    this.#names = collectNames(history, applications);
-    const now = toInstant(Date.now());
-    const times = new Set([
-      ...history.map(({ auditEvent }) => auditEvent.storedAt),
-      ...listExpiries(history, applications),
-    ]);
-    const events = [...history];
-    for (const time of [...times].filter((expiry) => expiry <= now).sort()) {
-      while (events[0] && events[0].auditEvent.storedAt <= time) this.#states.add(events.shift() as HistoryEvent);
-      this.#close(time);
-    }
-  }
-
-  get problems(): string[] {
-    return this.#states.problems;
-  }
-
-  list(): Reader[] {
-    return this.#spans;
-  }
-
-  /** Ends the spans that differ from the access at a time, and starts new ones. */
-  #close(time: Instant): void {
-    const current = new Map(this.#listCurrent(time).map((reader) => [JSON.stringify(reader), reader]));
-    for (const [key, span] of this.#open) {
+function findSpans(
+  subject: ReadSubject,
+  history: readonly HistoryEvent[],
+  applications: ReadonlyMap<string, InstalledApplication>,
+): { spans: Reader[]; problems: string[] } {
+  const states = new StreamStates();
+  const facts = { subject, states, names: collectNames(history, applications), applications };
+  const spans: Reader[] = [];
+  const open = new Map<string, Reader>();
+  const now = toInstant(Date.now());
+  const times = new Set([
+    ...history.map(({ auditEvent }) => auditEvent.storedAt),
+    ...listExpiries(history, applications),
+  ]);
+  const events = [...history];
+  for (const time of [...times].filter((expiry) => expiry <= now).sort()) {
+    while (events[0] && events[0].auditEvent.storedAt <= time) states.add(events.shift() as HistoryEvent);
+    const current = new Map(listCurrent(facts, time).map((reader) => [JSON.stringify(reader), reader]));
+    for (const [key, span] of open) {
       if (current.has(key)) continue;
       span.to = time;
-      this.#open.delete(key);
+      open.delete(key);
     }
     for (const [key, reader] of current) {
-      if (this.#open.has(key)) continue;
+      if (open.has(key)) continue;
       const span = { ...reader, from: time, to: null };
-      this.#open.set(key, span);
-      this.#spans.push(span);
+      open.set(key, span);
+      spans.push(span);
     }
   }
+  return { spans, problems: states.problems };
+}
 
-  #listCurrent(time: Instant): Omit<Reader, "from" | "to">[] {
-    const { kind, clinicId, customerId } = this.#subject;
-    const states = this.#states;
-    const clinic = states.get<Clinic>(`clinic-${clinicId}`);
-    if (!clinic) return [];
-    const erased = states.get<{ erasedCategories: string[] }>(`customer-${customerId}`)?.erasedCategories ?? [];
-    if (erased.includes(kind === "animal" ? "animal" : "contact")) return [];
-    const members = isOperational(clinic, time) ? states.list<Membership>("membership") : [];
-    return [
-      ...members.flatMap((member) => this.#toStaff(member)),
-      ...states.list<Installation>("installation").flatMap((installation) => this.#toApplication(installation, time)),
-      ...states.list<Auditor>("auditor").flatMap(({ id, name, clinicIds, expiresAt, revoked }) => {
-        if (revoked || (expiresAt !== null && expiresAt <= time)) return [];
-        const scope = clinicIds === null ? "all clinics" : clinicIds.length === 1 ? "this clinic" : "several clinics";
-        const expiry = expiresAt === null ? "no expiry" : `expires at ${expiresAt}`;
-        return { kind: "auditor" as const, id, name, access: [scope, expiry] };
-      }),
-    ];
-  }
+function listCurrent(facts: AccessFacts, time: Instant): CurrentReader[] {
+  const { kind, clinicId, customerId } = facts.subject;
+  const { states } = facts;
+  const clinic = states.get<Clinic>(`clinic-${clinicId}`);
+  if (!clinic) return [];
+  const erased = states.get<{ erasedCategories: string[] }>(`customer-${customerId}`)?.erasedCategories ?? [];
+  if (erased.includes(kind === "animal" ? "animal" : "contact")) return [];
+  const members = isOperational(clinic, time) ? states.list<Membership>("membership") : [];
+  return [
+    ...members.flatMap((member) => toStaff(facts, member)),
+    ...states.list<Installation>("installation").flatMap((installation) => toApplication(facts, installation, time)),
+    ...states.list<Auditor>("auditor").flatMap(({ id, name, clinicIds, expiresAt, revoked }) => {
+      if (revoked || (expiresAt !== null && expiresAt <= time)) return [];
+      const scope = clinicIds === null ? "all clinics" : clinicIds.length === 1 ? "this clinic" : "several clinics";
+      const expiry = expiresAt === null ? "no expiry" : `expires at ${expiresAt}`;
+      return { kind: "auditor" as const, id, name, access: [scope, expiry] };
+    }),
+  ];
+}
 
-  #toStaff({ status, userId, rights }: Membership): Omit<Reader, "from" | "to">[] {
-    if (status !== "active") return [];
-    const { kind } = this.#subject;
-    const access = rights.permissions.flatMap((permission) => {
-      const text = PERMISSION_TEXTS[permission];
-      return text !== undefined && (kind === "clinic" || RECORD_PERMISSIONS.includes(permission)) ? text : [];
+function toStaff({ subject: { kind }, names }: AccessFacts, { status, userId, rights }: Membership): CurrentReader[] {
+  if (status !== "active") return [];
+  const access = rights.permissions.flatMap((permission) => {
+    const text = PERMISSION_TEXTS[permission];
+    return text !== undefined && (kind === "clinic" || RECORD_PERMISSIONS.includes(permission)) ? text : [];
+  });
+  if (kind !== "customer") access.push("queue of the day");
+  if (access.length === 0) return [];
+  const branches = rights.branchIds.map((id) => names.get(id) ?? id);
+  if (rights.branchAccess === "scoped") access.push(`in ${branches.join(", ")}`);
+  return [{ kind: "staff", id: userId, name: names.get(userId) ?? null, access }];
+}
+
+function toApplication(
+  { subject, states, applications }: AccessFacts,
+  { applicationId: id, status, scopes, animalAccess }: Installation,
+  time: Instant,
+): CurrentReader[] {
+  const { name = null, revokedAt = null } = applications.get(id) ?? {};
+  if (status !== "approved" || (revokedAt !== null && revokedAt <= time)) return [];
+  const access: string[] = [...scopes];
+  if (subject.kind === "clinic" || animalAccess === "all") access.push(`${animalAccess} animals`);
+  else {
+    const links = subject.animalIds.flatMap((animalId) => {
+      const link = states.get<AnimalConsent>(`animalConsent-${animalId}`)?.applications[id]?.link;
+      return link ? `link ${link.linkId} for ${link.covers}` : [];
     });
-    if (kind !== "customer") access.push("queue of the day");
-    if (access.length === 0) return [];
-    const branches = rights.branchIds.map((id) => this.#names.get(id) ?? id);
-    if (rights.branchAccess === "scoped") access.push(`in ${branches.join(", ")}`);
-    return [{ kind: "staff", id: userId, name: this.#names.get(userId) ?? null, access }];
+    if (links.length === 0) return [];
+    access.push(...links);
   }
-
-  #toApplication(installation: Installation, time: Instant): Omit<Reader, "from" | "to">[] {
-    const { applicationId: id, status, scopes, animalAccess } = installation;
-    const { name = null, revokedAt = null } = this.#applications.get(id) ?? {};
-    if (status !== "approved" || (revokedAt !== null && revokedAt <= time)) return [];
-    const access: string[] = [...scopes];
-    if (this.#subject.kind === "clinic" || animalAccess === "all") access.push(`${animalAccess} animals`);
-    else {
-      const links = this.#subject.animalIds.flatMap((animalId) => {
-        const consent = this.#states.get<AnimalConsent>(`animalConsent-${animalId}`);
-        const link = consent?.applications[id]?.link;
-        return link ? `link ${link.linkId} for ${link.covers}` : [];
-      });
-      if (links.length === 0) return [];
-      access.push(...links);
-    }
-    return [{ kind: "application", id, name, access }];
-  }
+  return [{ kind: "application", id, name, access }];
 }
 
 /** Text that says what a permission shows in the portal. */

@@ -1,39 +1,35 @@
 import { z } from "zod";
+import { toStreamName } from "../../../shared/domain/events/category.ts";
+import { clinicStreams } from "../../../shared/domain/events/clinic.ts";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { createVisibilityFilter } from "../access/visibility.ts";
 import { toPurposeKey } from "../index/index-keys.ts";
 import { MISSING_IN_LOG, readIndexedEvents } from "../index/read-rows.ts";
 import { type AuditEvent, toLogEvent } from "../log/audit-event.ts";
+import { readFirstEvent } from "../log/read-stream.ts";
 import { isOfLog, type ScanOptions, scanLog } from "../log/scan.ts";
-import type { ReadOptions } from "../queries/audit-query.ts";
-import { EMPTY_RANGE_ISSUE, isRangeNotEmpty } from "../queries/query-fields.ts";
+import { type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
+import { nonEmptyRange } from "../queries/query-fields.ts";
 import { toCanonicalJson } from "./json.ts";
 import { LineTree } from "./line-tree.ts";
 import { EXPORT_FORMAT, type Manifest } from "./manifest.ts";
 import { type AuditSigner, SIGNATURE_TYPES } from "./signing.ts";
 
+/** A range with a future limit is refused, because events may be added to the range after the export. */
+const pastInstant = instant.refine((time) => Date.parse(time) <= Date.now(), "must not be in the future");
+
 export const exportQuerySchema = z
   .strictObject({
     clinic: uuid,
     /** The range selects events by the time at which the log stored them, so a past range cannot gain events. */
-    from: instant.optional(),
-    to: instant.optional(),
+    from: pastInstant.optional(),
+    to: pastInstant.optional(),
   })
-  .refine(isRangeNotEmpty, EMPTY_RANGE_ISSUE);
+  .refine(...nonEmptyRange);
 type ExportQuery = z.output<typeof exportQuerySchema>;
 
-/**
- * Returns the name of a limit of the range that is in the future; undefined if both limits are in the past. A range
- * with a future limit is refused, because events may be added to the range after the export.
- *
- * @param now milliseconds since 1970
- */
-export function findFutureParameter(query: ExportQuery, now: number): "from" | "to" | undefined {
-  return (["from", "to"] as const).find((limit) => Date.parse(query[limit] ?? "") > now);
-}
-
-interface ExportOptions extends Pick<ReadOptions, "client" | "index" | "signal"> {
+interface ExportOptions extends Pick<ReadOptions, "client" | "index" | "signal" | "permittedClinicIds"> {
   signer: AuditSigner;
   exportedBy: Manifest["made"]["by"];
   accessId: string;
@@ -53,12 +49,16 @@ export class MissingEventsError extends Error {
  * appended after the start of the export are not included. A second export of the same range has the same event lines.
  * The lines throw {@link LogUnavailableError} or {@link MissingEventsError}; the manifest is then missing.
  *
+ * @throws {StreamNotFoundError} if the clinic does not exist, or the reader may not see it
  * @throws {DifferentLogError}
  * @throws {IndexBehindError}
  * @throws {LogUnavailableError}
  */
 export async function exportClinic(query: ExportQuery, options: ExportOptions): Promise<AsyncGenerator<string, void>> {
   const { client, index, signal, signer, exportedBy, accessId, now, readsLog = false } = options;
+  const clinicStream = toStreamName(clinicStreams, query.clinic);
+  const isPermitted = options.permittedClinicIds?.includes(query.clinic) ?? true;
+  if (!isPermitted || !(await readFirstEvent(client, clinicStream))) throw new StreamNotFoundError(clinicStream);
   const endPosition = readsLog ? await readLogEnd(client) : await index.awaitLogEnd(client);
   const stored = { from: query.from ?? null, to: query.to ?? now };
   const events = readsLog
@@ -88,15 +88,8 @@ async function* readClinicEvents(
   options: ExportOptions,
   endPosition: bigint,
 ): AsyncGenerator<AuditEvent, void> {
-  const keys = [{ key: toPurposeKey("clinic", clinicId), isCertain: true }];
-  const query = {
-    keys,
-    from: from ?? undefined,
-    to,
-    by: "stored",
-    before: endPosition + 1n,
-    clinicIds: [clinicId],
-  } as const;
+  const range = { from: from ?? undefined, to, by: "stored", before: endPosition + 1n } as const;
+  const query = { keys: [toPurposeKey("clinic", clinicId)], ...range, clinicIds: [clinicId] };
   const missing: string[] = [];
   for await (const { auditEvent } of readIndexedEvents(options, query)) {
     if (options.signal.aborted) return;

@@ -19,9 +19,10 @@ export class LineTree {
   readonly #maxBlocks: number;
   #width = 1;
   #roots: Buffer[] = [];
-  /** Complete subtrees of the last block, which is incomplete. */
-  #peaks: { size: number; hash: Buffer }[] = [];
+  /** Hashes of the lines of the last block, which is incomplete. */
+  #pending: Buffer[] = [];
 
+  /** @param maxBlocks an even number */
   constructor(maxBlocks = MAX_BLOCKS) {
     this.#maxBlocks = maxBlocks;
   }
@@ -31,29 +32,19 @@ export class LineTree {
     this.count += 1;
     this.first ??= { position, id };
     this.last = { position, id };
-    this.#addSubtree({ size: 1, hash: hashLeaf(line) });
-    if (this.#roots.length + (this.#peaks.length > 0 ? 1 : 0) <= this.#maxBlocks) return;
-    const roots = this.#roots;
-    this.#width *= 2;
-    this.#roots = joinPairs(roots.slice(0, roots.length - (roots.length % 2)));
-    const [rest] = roots.slice(this.#roots.length * 2);
-    if (rest) this.#peaks.unshift({ size: this.#width / 2, hash: rest });
-  }
-
-  #addSubtree(subtree: { size: number; hash: Buffer }): void {
-    let { size, hash } = subtree;
-    for (let left = this.#peaks.at(-1); left?.size === size; left = this.#peaks.at(-1)) {
-      this.#peaks.pop();
-      [size, hash] = [size * 2, hashNode(left.hash, hash)];
+    if (this.#roots.length === this.#maxBlocks && this.#pending.length === 0) {
+      this.#roots = joinPairs(this.#roots);
+      this.#width *= 2;
     }
-    if (size === this.#width) this.#roots.push(hash);
-    else this.#peaks.push({ size, hash });
+    this.#pending.push(hashLeaf(line));
+    if (this.#pending.length < this.#width) return;
+    this.#roots.push(joinTree(this.#pending));
+    this.#pending = [];
   }
 
   getBlocks(): Blocks {
-    if (this.#peaks.length === 0) return { lines: this.#width, roots: this.#roots };
-    const rest = this.#peaks.map(({ hash }) => hash).reduceRight((right, left) => hashNode(left, right));
-    return { lines: this.#width, roots: [...this.#roots, rest] };
+    const rest = this.#pending.length > 0 ? [joinTree(this.#pending)] : [];
+    return { lines: this.#width, roots: [...this.#roots, ...rest] };
   }
 
   computeRoot(): Buffer {

@@ -2,21 +2,20 @@
 import * as verifier from "../page/assets/verify-export.js";
 import type { Manifest } from "./manifest.ts";
 
-/** Code of a fault of a signature. docs/audit-format.md describes the codes. */
-export type SignatureFaultCode = "signature_invalid" | "key_untrusted" | "signature_type_wrong";
+/** Reason why an export, a tree head or a proof is not verified. docs/audit-format.md describes the codes. */
+export interface Fault {
+  fault: string;
+  problem: string;
+}
 
 /** Result of a verification: the manifest of a genuine export, or the first wrong line and the problem with that line. */
-export type Verdict = { ok: true; manifest: Manifest } | { ok: false; line: number; fault: string; problem: string };
+export type Verdict = { ok: true; manifest: Manifest } | ({ ok: false; line: number } & Fault);
 
 interface Verifier {
   splitLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void>;
   isThumbprint(text: string): boolean;
   readThumbprints(text: string): Promise<Thumbprints | undefined>;
-  verifySignature(
-    signature: string,
-    type: string,
-    thumbprints: Thumbprints,
-  ): Promise<{ text: string } | { fault: SignatureFaultCode; problem: string }>;
+  verifySignature(signature: string, type: string, thumbprints: Thumbprints): Promise<{ text: string } | Fault>;
   verifyExport(
     lines: AsyncIterable<Uint8Array>,
     thumbprints: Thumbprints,

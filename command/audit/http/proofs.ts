@@ -6,8 +6,14 @@ import { positionField } from "../queries/query-fields.ts";
 import { proveConsistency, proveInclusion, readLeafEvent } from "../tree/prove.ts";
 import { findPublishedHead, TreeHeadError } from "../tree/published-heads.ts";
 import { formatDocument, type SignedTreeHead } from "../tree/tree-head.ts";
-import { type AuditContext, type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
-import { type AuditDependencies, throwApiError } from "./queries.ts";
+import {
+  type AuditContext,
+  type AuditDependencies,
+  type AuditHandler,
+  readQuery,
+  recordRequestAccess,
+  throwApiError,
+} from "./queries.ts";
 
 type ProofDependencies = AuditDependencies & { signer: AuditSigner };
 

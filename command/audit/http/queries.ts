@@ -1,15 +1,21 @@
+import type Koa from "koa";
 import type pg from "pg";
-import type { z } from "zod";
+import { z } from "zod";
 import type { AuditAction } from "../../../shared/domain/events/audit.ts";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { describeIssue } from "../../../shared/domain/validation/describe-issue.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
+import { type Access, recordAccess } from "../access/record-access.ts";
+import { exportClinic, exportQuerySchema } from "../export/export-clinic.ts";
+import type { AuditSigner } from "../export/signing.ts";
 import { DifferentLogError, IndexBehindError } from "../index/audit-index.ts";
 import type { IndexedLog } from "../index/read-rows.ts";
 import { findNames, type RecordName } from "../names/find-names.ts";
 import { type AuditQuery, type ItemStream, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
 import { UnreadableStreamError } from "../state/replay.ts";
-import { type AuditContext, type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
+import type { AuditorState } from "./auditor-access.ts";
 import { streamLines } from "./stream-lines.ts";
 
 export interface AuditDependencies extends IndexedLog {
@@ -17,6 +23,58 @@ export interface AuditDependencies extends IndexedLog {
   dataKeys: DataKeys;
   pool: pg.Pool;
 }
+
+export type AuditContext = Koa.ParameterizedContext<AuditorState>;
+export type AuditHandler = (ctx: AuditContext) => Promise<void>;
+
+/**
+ * Validates the parameters of a request, which are in the query or in a JSON body.
+ *
+ * @param problems problems of other parameters
+ * @throws {ApiError} 400 `invalid_query`, with details that name the invalid parameters
+ */
+export function readQuery<Schema extends z.ZodType>(
+  query: unknown,
+  schema: Schema,
+  problems: readonly { path: string; message: string }[] = [],
+): z.output<Schema> {
+  const repeatedNames = Object.entries(query ?? {}).flatMap(([name, value]) => (Array.isArray(value) ? [name] : []));
+  const parseResult = schema.safeParse(query);
+  if (parseResult.success && repeatedNames.length === 0 && problems.length === 0) return parseResult.data;
+  const issues = parseResult.error?.issues ?? [];
+  const details = [
+    ...problems,
+    ...repeatedNames.map((path) => ({ path, message: "must be given once" })),
+    ...issues.map((issue) => ({ path: issue.path.join(".") || "query", message: describeIssue(issue) })),
+  ];
+  throw new ApiError(400, "invalid_query", { details });
+}
+
+/**
+ * Records the access of the auditor who sends the request. Must be called before any data is returned.
+ *
+ * @param query the parameters to record; default: all parameters of the request
+ * @throws {LogUnavailableError} if the access cannot be recorded; no data may then be returned
+ */
+export function recordRequestAccess(
+  log: EventLog,
+  ctx: AuditContext,
+  action: AuditAction,
+  query: Record<string, unknown> = { ...ctx.query },
+  foundRecords: Pick<Access, "found" | "clinicIds"> = {},
+): Promise<string> {
+  const { auditor, correlationId, now, traceparent } = ctx.state;
+  const actor = { type: "auditor", id: auditor.id } as const;
+  const requestFields = { correlationId, causationId: correlationId, now, traceparent };
+  const context = { actor, clinicId: null, environment: null, ...requestFields };
+  return recordAccess(log, { auditorId: auditor.id, action, query, ...foundRecords }, context);
+}
+
+/**
+ * Schema of a query without parameters. The schema refuses unknown parameters, which would otherwise be recorded with
+ * the access.
+ */
+export const emptyQuerySchema = z.strictObject({});
 
 /** Reads the parameters of a query. With `names=true`, the response also contains the names of the records in it. */
 function readNamedQuery<Schema extends z.ZodType>({ query: { names, ...parameters } }: AuditContext, schema: Schema) {
@@ -98,6 +156,21 @@ async function readPage(stream: ItemStream<unknown>): Promise<{ items: unknown[]
     }
     items.push(value);
   }
+}
+
+/** GET /audit/v1/export: a clinic's events in a time range, followed by the signed manifest. */
+export function streamExport(dependencies: AuditDependencies & { signer: AuditSigner }): AuditHandler {
+  return async (ctx) => {
+    const query = readQuery(ctx.query, exportQuerySchema);
+    const { auditor, now } = ctx.state;
+    const accessId = await recordRequestAccess(dependencies.log, ctx, "export");
+    const exportedBy = { type: "auditor", id: auditor.id };
+    const context = { signer: dependencies.signer, exportedBy, accessId, now: toInstant(now) };
+    const start = (signal: AbortSignal) =>
+      exportClinic(query, { ...toReadOptions(ctx, dependencies, signal), ...context }).catch(throwApiError);
+    await streamLines(ctx, start);
+    ctx.attachment(`audit-${query.clinic}.ndjson`);
+  };
 }
 
 function toReadOptions(

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { PassThrough } from "node:stream";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import { settlesWithin } from "../../../shared/runtime/timeout.ts";
-import type { AuditContext } from "./audited-query.ts";
+import type { AuditContext } from "./queries.ts";
 
 const CREDENTIAL_CHECK_INTERVAL_MS = 1_000;
 

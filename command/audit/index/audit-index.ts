@@ -69,10 +69,12 @@ export interface IndexedLeaf {
   eventId: string;
 }
 
-/** Selects events of the index. Positions are exclusive. Times have the form of those in the events. */
+/** Which events of the index a question concerns. Positions are exclusive, times as in the events. */
 export interface RowQuery {
-  /** Keys under which the events are found. If an event has a certain and an uncertain key, the certain key counts. */
-  keys: readonly { key: string; isCertain: boolean }[];
+  /** Keys under which the events are found. */
+  keys: readonly string[];
+  /** Further keys, whose events may concern others. */
+  possibleKeys?: readonly string[];
   after?: bigint | undefined;
   before?: bigint | undefined;
   isNewestFirst?: boolean;
@@ -99,10 +101,11 @@ export interface RowReference {
   occurredAt: string | null;
   storedAt: string;
   clinics: string[];
+  /** False for an event that was found only under possible keys. */
   isCertain: boolean;
 }
 
-/** Time for which a query waits if the index is behind the log. */
+/** Time that a question waits for an index that is behind. */
 const WAIT_TIMEOUT_MS = 2_000;
 
 const MAX_POSITION = 2n ** 63n - 1n;
@@ -166,12 +169,17 @@ export class AuditIndex {
 
   /** Finds events in the order of their positions, or in the reverse order. */
   async find(query: RowQuery, limit: number): Promise<RowReference[]> {
-    const { keys, after = -1n, before = MAX_POSITION, isNewestFirst = false, by = "occurred" } = query;
+    const { keys, possibleKeys = [], isNewestFirst = false, by = "occurred" } = query;
+    const { after = -1n, before = MAX_POSITION } = query;
     const { rows } = await this.#getPool().query<RowReference>({
       name: `audit index ${isNewestFirst} ${by}`,
       text: createSql(isNewestFirst ? "DESC" : "ASC", TIME_COLUMNS[by]),
       values: [
-        ...[keys.map(({ key }) => key), keys.map(({ isCertain }) => isCertain), after, before, limit],
+        ...[
+          [...keys, ...possibleKeys],
+          [...keys.map(() => true), ...possibleKeys.map(() => false)],
+        ],
+        ...[after, before, limit],
         ...[query.clinicIds, query.from, query.to, query.types, query.actor],
       ],
     });

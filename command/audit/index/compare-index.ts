@@ -13,6 +13,7 @@ import {
   readIndexCheckpoint,
   selectEventParameters,
   toEventColumns,
+  toKeyColumns,
 } from "./index-store.ts";
 
 interface CompareOptions {
@@ -45,8 +46,11 @@ const BATCH_SIZE = 1_000;
  */
 export async function compareIndex(options: CompareOptions, isWhole = false): Promise<ComparedState | undefined> {
   const { client, pool, index, signal, onProgress } = options;
-  const { position: endPosition, tableId } = await readIndexCheckpoint(pool);
-  const start = isWhole ? { position: BEFORE_FIRST_EVENT, leafCount: 0 } : await readComparedState(pool);
+  const checkpoint = await readIndexCheckpoint(pool);
+  const { position: endPosition, tableId } = checkpoint;
+  const start = isWhole
+    ? { position: BEFORE_FIRST_EVENT, leafCount: 0 }
+    : { position: checkpoint.comparedPosition, leafCount: checkpoint.comparedLeafCount };
   const edge = await TreeEdge.read(index.readHashes, start.leafCount);
   let { position: comparedPosition } = start;
   let batch: AuditEvent[] = [];
@@ -75,13 +79,6 @@ export async function compareIndex(options: CompareOptions, isWhole = false): Pr
   if ((await readIndexCheckpoint(pool)).tableId !== tableId) throw new CheckpointMovedError();
   if (isWhole) await pool.query("UPDATE audit.checkpoint SET verified_at = now()");
   return { position: comparedPosition, leafCount: edge.size, root };
-}
-
-async function readComparedState(pool: pg.Pool): Promise<{ position: bigint; leafCount: number }> {
-  const { rows } = await pool.query<{ position: bigint; leafCount: number }>(
-    `SELECT compared_position AS position, compared_leaf_count::float8 AS "leafCount" FROM audit.checkpoint`,
-  );
-  return rows[0] ?? { position: BEFORE_FIRST_EVENT, leafCount: 0 };
 }
 
 const COMPARE_SQL = `
@@ -126,12 +123,7 @@ async function compareRows(
   const missing = await pool.query<{ position: bigint; problem: string }>({
     name: "audit index compare subjects",
     text: MISSING_SQL,
-    values: [
-      ...[rows.flatMap(({ keys }) => keys), rows.flatMap(({ keys, facts }) => keys.map(() => facts.event.position))],
-      rows.flatMap(({ facts }) => facts.startedKeys),
-      rows.flatMap(({ facts }) => facts.startedKeys.map(() => facts.event.position)),
-      ...[nodes.map(({ level }) => level), nodes.map(({ number }) => number), nodes.map(({ hash }) => hash), to],
-    ],
+    values: [...toKeyColumns(rows, nodes), to],
   });
   const [first] = missing.rows;
   if (first)

@@ -28,8 +28,8 @@ export interface EventFacts {
   objectKeys: string[];
   /** Keys of the objects that start with this event. */
   startedKeys: string[];
+  /** Null if the event is not a leaf of the tree. */
   leafHash: Buffer | null;
-  isLeaf: boolean;
 }
 
 /** A row of the audit index. Ids are keys, as {@link toKey} returns them. */
@@ -82,7 +82,6 @@ export function toEventFacts(event: AuditEvent): EventFacts {
     ...(actor && (actor.type === "application" || actor.type === "auditor") ? [toKey(actor.id)] : []),
   ];
   const streamKey = toPurposeKey("stream", stream);
-  const leafHash = isLeaf(event) ? hashLeaf(event) : null;
   return {
     event,
     eventId: toKey(event.id),
@@ -94,8 +93,7 @@ export function toEventFacts(event: AuditEvent): EventFacts {
     access,
     objectKeys: access ? [...access.ids, ...access.streamKeys] : [...(revision > 0 ? [streamKey] : []), ...objectIds],
     startedKeys: startsObject(event) ? [streamKey, ...listObjectIds(stream)] : [],
-    leafHash,
-    isLeaf: leafHash !== null,
+    leafHash: isLeaf(event) ? hashLeaf(event) : null,
   };
 }
 

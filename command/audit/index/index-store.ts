@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
-import type { TreeEdge } from "../tree/merkle-tree.ts";
+import type { TreeEdge, TreeNode } from "../tree/merkle-tree.ts";
 import { toPurposeKey } from "./index-keys.ts";
 import { type EventFacts, type IndexRow, type Inheritance, toEventFacts, toIndexRow } from "./index-row.ts";
 
@@ -19,6 +19,11 @@ export interface IndexCheckpoint {
   /** Position and id of the last leaf, which identify the log; null before the first leaf. */
   leafPosition: bigint | null;
   leafEventId: string | null;
+  /** Up to here, the rows were derived from the log a second time and compared. Only comparison moves it. */
+  comparedPosition: bigint;
+  comparedLeafCount: number;
+  /** Time of the last comparison of the whole index, milliseconds since 1970; null before the first. */
+  verifiedAt: number | null;
 }
 
 /** Another process has moved the checkpoint, or the index was reset or rebuilt. */
@@ -32,7 +37,9 @@ export async function readIndexCheckpoint(pool: pg.Pool, schema: IndexSchema = "
   const { rows } = await pool.query<IndexCheckpoint>({
     name: `${schema} index checkpoint`,
     text: `SELECT '${schema}' AS schema, tableoid AS "tableId", position, leaf_count AS "leafCount",
-                  leaf_position AS "leafPosition", leaf_event_id AS "leafEventId"
+                  leaf_position AS "leafPosition", leaf_event_id AS "leafEventId",
+                  compared_position AS "comparedPosition", compared_leaf_count::float8 AS "comparedLeafCount",
+                  extract(epoch FROM verified_at)::float8 * 1000 AS "verifiedAt"
              FROM ${schema}.checkpoint`,
   });
   if (!rows[0]) throw new Error("The audit index has no checkpoint.");
@@ -58,7 +65,7 @@ export async function addToIndex(
 ): Promise<IndexCheckpoint> {
   const { schema } = checkpoint;
   const rows = await completeRows(pool, schema, events.map(toEventFacts), checkpoint.position);
-  const leaves = rows.filter(({ facts }) => facts.isLeaf);
+  const leaves = rows.filter(({ facts }) => facts.leafHash);
   const nodes = leaves.flatMap(({ facts }) => edge.append(facts.leafHash as Buffer));
   const lastLeaf = leaves.at(-1)?.facts;
   const newCheckpoint: IndexCheckpoint = {
@@ -74,11 +81,7 @@ export async function addToIndex(
     values: [
       ...[checkpoint.position, checkpoint.tableId, position, leafCount, leafPosition, leafEventId],
       ...toEventColumns(rows, checkpoint.leafCount),
-      rows.flatMap(({ keys }) => keys),
-      rows.flatMap(({ keys, facts }) => keys.map(() => facts.event.position)),
-      rows.flatMap(({ facts }) => facts.startedKeys),
-      rows.flatMap(({ facts }) => facts.startedKeys.map(() => facts.event.position)),
-      ...[nodes.map(({ level }) => level), nodes.map(({ number }) => number), nodes.map(({ hash }) => hash)],
+      ...toKeyColumns(rows, nodes),
     ],
   });
   if (moved[0]?.moved !== 1) throw new CheckpointMovedError();
@@ -153,19 +156,33 @@ const MAX_ACTOR_LENGTH = 300;
 export function toEventColumns(rows: readonly IndexRow[], firstLeafNumber: bigint): unknown[][] {
   let leafNumber = firstLeafNumber - 1n;
   const records = rows.map(({ facts, clinics, subjects, origins }) => {
-    const { event, isLeaf } = facts;
-    if (isLeaf) leafNumber += 1n;
+    const { event, leafHash } = facts;
+    if (leafHash) leafNumber += 1n;
     const { actor, correlationId } = event;
     return [
-      ...[event.position, event.revision, isLeaf ? leafNumber : null],
+      ...[event.position, event.revision, leafHash && leafNumber],
       ...[facts.eventId, correlationId === null ? null : toPurposeKey("correlation", correlationId), facts.causationId],
-      ...[facts.leafHash, toText(event.stream), toText(event.type)],
+      ...[leafHash, toText(event.stream), toText(event.type)],
       actor && toText(`${actor.type}:${actor.id}`.normalize().slice(0, MAX_ACTOR_LENGTH)),
       ...[event.occurredAt, event.storedAt],
       ...[clinics, subjects, origins].map((keys) => `{${keys.join()}}`),
     ];
   });
   return Object.keys(EVENT_COLUMNS).map((_, column) => records.map((record) => record[column]));
+}
+
+/**
+ * Returns parameters, one array for each column: the keys of events, the objects that start with them, and nodes of the
+ * tree.
+ */
+export function toKeyColumns(rows: readonly IndexRow[], nodes: readonly TreeNode[]): unknown[][] {
+  return [
+    rows.flatMap(({ keys }) => keys),
+    rows.flatMap(({ keys, facts }) => keys.map(() => facts.event.position)),
+    rows.flatMap(({ facts }) => facts.startedKeys),
+    rows.flatMap(({ facts }) => facts.startedKeys.map(() => facts.event.position)),
+    ...[nodes.map(({ level }) => level), nodes.map(({ number }) => number), nodes.map(({ hash }) => hash)],
+  ];
 }
 
 /** Postgres stores no U+0000. */

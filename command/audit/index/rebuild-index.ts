@@ -6,7 +6,7 @@ import { pause } from "../../../shared/runtime/backoff.ts";
 import { isLockTimeout } from "../../../shared/runtime/failures.ts";
 import type { ScanProgress } from "../log/scan.ts";
 import type { PublishOptions } from "../tree/publish-tree-head.ts";
-import { requirePublishedTree } from "../tree/verify-index.ts";
+import { requirePublishedTree } from "../tree/published-heads.ts";
 import { AuditIndex } from "./audit-index.ts";
 import { type IndexCheckpoint, readIndexCheckpoint } from "./index-store.ts";
 import { fillIndex } from "./run-index.ts";

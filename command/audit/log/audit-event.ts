@@ -221,17 +221,22 @@ export function toRecordedEvent({ auditEvent, catalogEvent }: LogEvent): Recorde
 }
 
 /**
- * Returns a parsed event with its personal data, or with neutral values if the data was erased.
+ * Returns an event with its personal data, or with neutral values if the data was erased; or the reason why this release
+ * cannot read the event.
  *
- * @throws an error for which `isDecryptionError` returns true, if the data cannot be decrypted
  * @throws {KeyStoreUnavailableError}
  */
-export async function revealRecordedEvent(event: RecordedEvent, dataKeys: DataKeys): Promise<RecordedEvent> {
-  const { encrypted } = event;
-  if (!encrypted) return event;
-  const decryptedEvent = decryptEvent(event, await findKeysOf([event], dataKeys));
-  if (decryptedEvent.isKeyMissing) throw createMissingKeyError(encrypted.keyId);
-  return decryptedEvent;
+export async function revealLogEvent(logEvent: LogEvent, dataKeys: DataKeys): Promise<RecordedEvent | string> {
+  const event = toRecordedEvent(logEvent);
+  if (!event) return logEvent.auditEvent.problem ?? "";
+  if (!event.encrypted) return event;
+  try {
+    const decryptedEvent = decryptEvent(event, await findKeysOf([event], dataKeys));
+    return decryptedEvent.isKeyMissing ? createMissingKeyError(event.encrypted.keyId).message : decryptedEvent;
+  } catch (error) {
+    if (!isDecryptionError(error)) throw error;
+    return error.message;
+  }
 }
 
 function createMissingKeyError(keyId: string): DataKeyError {

@@ -18,19 +18,13 @@ export const appointmentsQuerySchema = z.strictObject({
 });
 type AppointmentsQuery = z.output<typeof appointmentsQuerySchema>;
 
+/** An appointment in the response, with the fields that the service itself reads. */
 interface ListedAppointment {
   id: string;
-  clinicId: string;
-  scheduledAt: string;
-  /** Former start time, if the appointment is listed there; null if it is listed at its present start. */
-  movedFrom: string | null;
   /** True if the appointment was ever moved to another time. */
   isMoved: boolean;
-  durationMinutes: number;
-  status: string;
-  branch: string | null;
-  animal: { id: string; name: string | null } | null;
-  customer: { id: string; name: string | null } | null;
+  animal: { id: string } | null;
+  customer: { id: string } | null;
 }
 
 const MAX_APPOINTMENTS = 500;
@@ -59,7 +53,8 @@ const MATCHES_SQL = `SELECT a.appointment_id, NULL::timestamptz AS moved_from
 
 /**
  * Parameters: $1 is the clinic, $2 and $3 are the start and the end of the day (null for no limit). $4 is null, or an
- * array with the starts of minutes. An appointment at such a minute may have started on the day before.
+ * array with the starts of minutes. An appointment at such a minute may have started on the day before. The column
+ * `movedFrom` has the former start time, if the appointment is listed there.
  */
 const APPOINTMENTS_SQL = `WITH match AS (${MATCHES_SQL})
   SELECT a.appointment_id AS id, a.clinic_id AS "clinicId", rfc3339(a.scheduled_at) AS "scheduledAt",

@@ -13,21 +13,19 @@ export const searchQuerySchema = z.strictObject({
 });
 type SearchQuery = z.output<typeof searchQuerySchema>;
 
+/** A result in the response, with the fields that the service itself reads. */
 interface FoundName {
   kind: (typeof searchKinds)[number];
   id: string;
-  name: string;
   clinicId: string;
   /** Owner of an animal; null for others. */
-  customer: { id: string; name: string } | null;
-  /** Species of an animal, or role of a staff member; null for customers. */
-  detail: string | null;
+  customer: { id: string } | null;
 }
 
 const MAX_RESULTS_PER_KIND = 50;
 
 /**
- * Selects the rows of one kind. Parameters of the SQL: $1 is the pattern, $2 the array of permitted clinics (null for
+ * Selects the rows of one kind. `detail` is the species of an animal, or the role of a staff member. Parameters of the SQL: $1 is the pattern, $2 the array of permitted clinics (null for
  * all), $3 the kind (null for all).
  */
 const createKindSql = (kind: FoundName["kind"], columns: string, from: string, nameColumn: string) =>

@@ -1,14 +1,12 @@
 import type pg from "pg";
 import { z } from "zod";
 import { uuid } from "../../../shared/domain/events/fields.ts";
-import { getCategoryName, streamField } from "./query-fields.ts";
+import { exactlyOne, getCategoryName, streamField } from "./query-fields.ts";
 
 /** Query for the deliveries of an appointment or an endpoint, named by its stream, or for one delivery. */
 export const deliveriesQuerySchema = z
   .strictObject({ stream: streamField.optional(), delivery: uuid.optional() })
-  .refine(({ stream, delivery }) => (stream === undefined) !== (delivery === undefined), {
-    message: "must have exactly one of stream, delivery",
-  });
+  .refine(...exactlyOne("stream", "delivery"));
 type DeliveriesQuery = z.output<typeof deliveriesQuerySchema>;
 
 interface AuditedDelivery {

@@ -21,9 +21,10 @@ export const overlapsQuery: AuditQuery<typeof overlapsQuerySchema, ReturnType<ty
   schema: overlapsQuerySchema,
   run: async ({ clinic: id }, options) => {
     const before = (await options.index.awaitLogEnd(options.client)) + 1n;
-    const keys = [{ key: toSubjectKey({ kind: "clinic", id }), isCertain: true }];
-    const query = { keys, types: OVERLAP_TYPES, before, clinicIds: options.permittedClinicIds };
-    return checkOverlaps(readIndexedEvents(options, query));
+    const keys = [toSubjectKey({ kind: "clinic", id })];
+    return checkOverlaps(
+      readIndexedEvents(options, { keys, types: OVERLAP_TYPES, before, clinicIds: options.permittedClinicIds }),
+    );
   },
 };
 

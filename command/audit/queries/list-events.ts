@@ -9,12 +9,10 @@ import { readClinicRegistration, readStreamEvents } from "../log/read-stream.ts"
 import { type AuditQuery, type ItemStream, limitItems, type ReadOptions } from "./audit-query.ts";
 import {
   createEventFilter,
-  EMPTY_RANGE_ISSUE,
   filterFields,
   getSubject,
-  hasOneSubject,
-  isRangeNotEmpty,
-  ONE_SUBJECT_ISSUE,
+  nonEmptyRange,
+  oneSubject,
   pageFields,
   subjectFields,
   toRange,
@@ -32,12 +30,12 @@ const listFields = {
 
 const listQuerySchema = z
   .strictObject(listFields)
-  .refine(hasOneSubject, ONE_SUBJECT_ISSUE)
+  .refine(...oneSubject)
   .refine(({ day, clinic, from, to }) => day === undefined || (clinic !== undefined && !from && !to), {
     path: ["day"],
     message: "must be combined with `clinic`, and not with `from` or `to`",
   })
-  .refine(isRangeNotEmpty, EMPTY_RANGE_ISSUE);
+  .refine(...nonEmptyRange);
 type ListQuery = z.output<typeof listQuerySchema>;
 
 /**
@@ -70,9 +68,8 @@ async function* reveal(
 
 async function* readRelated(query: ListQuery, logEnd: bigint, options: ReadOptions): AsyncGenerator<AuditEvent, void> {
   const { from, to, by, type: types, actor, limit } = query;
-  const keys = [{ key: toSubjectKey(getSubject(query)), isCertain: true }];
-  const filters = { from, to, by, types, actor, ...toRange(query, logEnd) };
-  const rowQuery = { keys, ...filters, clinicIds: options.permittedClinicIds };
+  const filters = { from, to, by, types, actor, ...toRange(query, logEnd), clinicIds: options.permittedClinicIds };
+  const rowQuery = { keys: [toSubjectKey(getSubject(query))], ...filters };
   for await (const { auditEvent } of readIndexedEvents(options, rowQuery, limit)) yield auditEvent;
 }
 

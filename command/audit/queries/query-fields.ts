@@ -28,15 +28,23 @@ export const filterFields = {
     .optional(),
 };
 
-/**
- * Returns true if a time range can contain events. A range that cannot contain events is refused, because the auditor
- * could conclude that no events match the filters.
- */
-export function isRangeNotEmpty({ from, to }: { from?: string | undefined; to?: string | undefined }): boolean {
-  return from === undefined || to === undefined || from < to;
-}
+/** A rule that several fields of a query must fulfil together, as parameters of `refine`. */
+type Rule<Query> = [isFulfilled: (query: Query) => boolean, issue: { path?: string[]; message: string }];
 
-export const EMPTY_RANGE_ISSUE = { path: ["to"], message: "must be later than `from`" };
+/**
+ * Rule for a time range. A range that cannot contain events is refused, because the auditor could conclude
+ * that no events match the filters.
+ */
+export const nonEmptyRange: Rule<{ from?: string | undefined; to?: string | undefined }> = [
+  ({ from, to }) => from === undefined || to === undefined || from < to,
+  { path: ["to"], message: "must be later than `from`" },
+];
+
+/** Returns the rule that exactly one of some fields is given. */
+export const exactlyOne = <Name extends string>(...names: readonly Name[]): Rule<{ [name in Name]?: unknown }> => [
+  (query) => names.filter((name) => query[name] !== undefined).length === 1,
+  { message: `must have exactly one of ${names.join(", ")}` },
+];
 
 /**
  * Creates a predicate that returns true for events that match a filter.
@@ -102,12 +110,7 @@ export const subjectFields = {
 
 type SubjectQuery = { [field in keyof typeof subjectFields]?: string | undefined };
 
-/** Returns true if a query names exactly one stream or subject. */
-export function hasOneSubject(query: SubjectQuery): boolean {
-  return [query.stream, ...subjectKinds.map((kind) => query[kind])].filter(Boolean).length === 1;
-}
-
-export const ONE_SUBJECT_ISSUE = { message: `must have exactly one of stream, ${subjectKinds.join(", ")}` };
+export const oneSubject = exactlyOne("stream", ...subjectKinds);
 
 export function getSubject(query: SubjectQuery): Subject {
   for (const kind of subjectKinds) {

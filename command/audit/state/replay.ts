@@ -18,16 +18,8 @@ import type { RecordedEvent } from "../../../shared/domain/events/recorded-event
 import { applicationAggregate } from "../../../shared/domain/partner/application.ts";
 import { installationAggregate } from "../../../shared/domain/partner/installation.ts";
 import { endpointAggregate } from "../../../shared/domain/partner/webhook-endpoint.ts";
-import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
-import { isDecryptionError } from "../../../shared/personal-data/decrypt-events.ts";
 import { toSandbox } from "../../operations/sandbox-operations.ts";
-import {
-  type AuditEvent,
-  type LogEvent,
-  revealAuditEvent,
-  revealRecordedEvent,
-  toRecordedEvent,
-} from "../log/audit-event.ts";
+import { type AuditEvent, revealAuditEvent, revealLogEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
 import { type AuditQuery, type ItemStream, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
 import { getCategoryName, streamField } from "../queries/query-fields.ts";
@@ -44,35 +36,24 @@ export interface ReplayStep {
 }
 
 /**
- * Lists each event of a stream, with the fields that the event changed and the resulting state. After an event that
- * this release cannot read, no changes are known, and the state is null. Throws the errors of {@link foldStream}, and
- * {@link StreamNotFoundError}.
+ * Lists each event of a stream, with the fields that the event changed and the resulting state. From an event on that
+ * this release cannot read, no changes are known, and the state is null. The iteration throws the errors of
+ * {@link foldStream}, and {@link StreamNotFoundError}.
  */
 export const replayQuery: AuditQuery<typeof replayQuerySchema, ItemStream<ReplayStep>> = {
   action: "replay",
   schema: replayQuerySchema,
-  run: async ({ stream }, options) => {
-    const steps = replayStream(stream, options);
-    const firstStep = await steps.next();
-    if (firstStep.done) throw new StreamNotFoundError(stream);
-    return prepend(firstStep.value, steps);
-  },
+  run: async ({ stream }, options) => replayStream(stream, options),
 };
 
-async function* replayStream(stream: string, options: ReadOptions): AsyncGenerator<ReplayStep, void> {
+async function* replayStream(stream: string, options: ReadOptions): ItemStream<ReplayStep> {
+  let isFound = false;
   for await (const { event, stateBefore, stateAfter, problem } of foldStream(stream, options)) {
+    isFound = true;
     if (problem !== undefined) yield { event, changes: [], state: null, problem };
     else yield { event, changes: findChanges(stateBefore, stateAfter), state: stateAfter ?? null };
   }
-}
-
-async function* prepend(firstStep: ReplayStep, laterSteps: AsyncGenerator<ReplayStep, void>): ItemStream<ReplayStep> {
-  try {
-    yield firstStep;
-    yield* laterSteps;
-  } finally {
-    await laterSteps.return();
-  }
+  if (!isFound) throw new StreamNotFoundError(stream);
   return {};
 }
 
@@ -113,18 +94,6 @@ export async function* foldStream(
       problem ??= `stream ${stream} cannot be read at revision ${auditEvent.revision}: ${recordedEvent}`;
     else if (problem === undefined) state = fold(stateBefore, recordedEvent);
     yield { event: await revealAuditEvent(auditEvent, dataKeys), stateBefore, stateAfter: state, problem };
-  }
-}
-
-/** Returns an event of a stream with its personal data, or the reason why this release cannot read the event. */
-export async function revealLogEvent(event: LogEvent, dataKeys: DataKeys): Promise<RecordedEvent | string> {
-  const recordedEvent = toRecordedEvent(event);
-  if (!recordedEvent) return event.auditEvent.problem ?? "";
-  try {
-    return await revealRecordedEvent(recordedEvent, dataKeys);
-  } catch (error) {
-    if (!isDecryptionError(error)) throw error;
-    return error.message;
   }
 }
 

@@ -6,25 +6,20 @@ import { getEventTime, streamField, type TimeBasis, timeBasisField } from "../qu
 import { type Change, findChanges } from "./changes.ts";
 import { foldStream, UnreadableStreamError } from "./replay.ts";
 
-type Point =
-  | { kind: "start" | "end" }
-  | { kind: "revision"; revision: number }
-  | { kind: "position"; position: bigint }
-  | { kind: "time"; time: string };
+/** Returns true for the events of a stream at or before a point in its history. */
+type IsUpToPoint = (event: AuditEvent, timeBasis: TimeBasis) => boolean;
 
 /**
- * A point in the history of a stream, as text: `3` or `revision:3`, `position:8812`, a date-time or `time:…`, `start`
- * (before the first event) or `end`.
+ * A point in the history of a stream, as text: a revision, `position:8812`, a date-time, `start` (before the first event)
+ * or `end`.
  */
-const streamPointField = z.string().transform((text, ctx): Point => {
-  const [kind, value] = /^(revision|position|time):(.*)$/.exec(text)?.slice(1) ?? [undefined, text];
-  if (text === "start" || text === "end") return { kind: text };
-  if (kind !== "position" && kind !== "time" && /^\d{1,15}$/.test(value ?? "")) {
-    return { kind: "revision", revision: Number(value) };
-  }
-  if (kind === "position" && /^\d{1,20}$/.test(value ?? "")) return { kind, position: BigInt(value ?? "") };
-  const time = kind === undefined || kind === "time" ? instant.safeParse(value) : undefined;
-  if (time?.success) return { kind: "time", time: time.data };
+const streamPointField = z.string().transform((text, ctx): IsUpToPoint => {
+  if (text === "start" || text === "end") return () => text === "end";
+  if (/^\d{1,15}$/.test(text)) return ({ revision }) => revision <= Number(text);
+  const lastPosition = /^position:(\d{1,20})$/.exec(text)?.[1];
+  if (lastPosition !== undefined) return ({ position }) => BigInt(position) <= BigInt(lastPosition);
+  const time = instant.safeParse(text);
+  if (time.success) return (event, timeBasis) => getEventTime(event, timeBasis) <= time.data;
   ctx.addIssue({
     code: "custom",
     message: "must be a revision, position:<n>, a date-time with an offset, `start` or `end`",
@@ -89,12 +84,11 @@ export const diffQuery: AuditQuery<typeof diffQuerySchema, StateDiff> = {
   },
 };
 
-async function foldUpToPoint(stream: string, point: Point, timeBasis: TimeBasis, options: ReadOptions) {
-  const isUpToPoint = createPointFilter(point, timeBasis);
+async function foldUpToPoint(stream: string, isUpToPoint: IsUpToPoint, timeBasis: TimeBasis, options: ReadOptions) {
   let hasVisibleEvent = false;
   const isIncluded = (event: AuditEvent) => {
     hasVisibleEvent = true;
-    return isUpToPoint(event);
+    return isUpToPoint(event, timeBasis);
   };
   let lastEvent: LastEvent | null = null;
   let state: unknown;
@@ -106,20 +100,4 @@ async function foldUpToPoint(stream: string, point: Point, timeBasis: TimeBasis,
   }
   if (!hasVisibleEvent) throw new StreamNotFoundError(stream);
   return { lastEvent, state };
-}
-
-/** Creates a predicate that returns true for events at or before a point. */
-function createPointFilter(point: Point, timeBasis: TimeBasis): (event: AuditEvent) => boolean {
-  switch (point.kind) {
-    case "start":
-      return () => false;
-    case "end":
-      return () => true;
-    case "revision":
-      return ({ revision }) => revision <= point.revision;
-    case "position":
-      return ({ position }) => BigInt(position) <= point.position;
-    case "time":
-      return (event) => getEventTime(event, timeBasis) <= point.time;
-  }
 }

@@ -4,12 +4,7 @@ import { type AuditIndex, IndexDamagedError, type IndexedLeaf } from "../index/a
 import { type AuditEvent, toAuditEvent } from "../log/audit-event.ts";
 import { toLeaf } from "./leaves.ts";
 import { computeConsistentRoots, computeRootOfLeaf, readConsistencyPath, readLeafPath } from "./merkle-tree.ts";
-import {
-  CONSISTENCY_PROOF_FORMAT,
-  type ConsistencyProof,
-  INCLUSION_PROOF_FORMAT,
-  type InclusionProof,
-} from "./proof.ts";
+import { CONSISTENCY_PROOF_FORMAT, INCLUSION_PROOF_FORMAT } from "./proof.ts";
 import { createChangedLogError, TreeHeadError } from "./published-heads.ts";
 import type { SignedTreeHead, TreeHead } from "./tree-head.ts";
 
@@ -28,12 +23,7 @@ export async function readLeafEvent(
  * @param number number of the event's leaf
  * @throws {TreeHeadError} if the tree of the index is not that of the head
  */
-export async function proveInclusion(
-  index: AuditIndex,
-  auditEvent: AuditEvent,
-  number: number,
-  head: SignedTreeHead,
-): Promise<InclusionProof> {
+export async function proveInclusion(index: AuditIndex, auditEvent: AuditEvent, number: number, head: SignedTreeHead) {
   const { size, root } = head.treeHead;
   const { event, hash } = toLeaf(auditEvent);
   const path = await readPath(head.treeHead, () => readLeafPath(index.readHashes, number, size));
@@ -46,11 +36,7 @@ export async function proveInclusion(
  *
  * @throws {TreeHeadError} if the tree of the index is not that of both heads, or the heads belong to different trees
  */
-export async function proveConsistency(
-  index: AuditIndex,
-  from: SignedTreeHead,
-  to: SignedTreeHead,
-): Promise<ConsistencyProof> {
+export async function proveConsistency(index: AuditIndex, from: SignedTreeHead, to: SignedTreeHead) {
   const [fromHead, toHead] = [from.treeHead, to.treeHead];
   if (fromHead.treeId !== toHead.treeId) throw new TreeHeadError("the tree heads belong to different trees");
   if (fromHead.size > toHead.size) throw new TreeHeadError("the first tree head is later than the second");

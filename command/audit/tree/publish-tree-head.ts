@@ -12,10 +12,16 @@ import { type CommandContext, toMetadata } from "../../handling/handle.ts";
 import type { AuditSigner } from "../export/signing.ts";
 import type { AuditIndex } from "../index/audit-index.ts";
 import { compareIndex } from "../index/compare-index.ts";
+import { readIndexCheckpoint } from "../index/index-store.ts";
 import type { ScanProgress } from "../log/scan.ts";
-import { readLastHead, requireSignedHead, requireTree, TREE_HEAD_STREAM } from "./published-heads.ts";
+import {
+  readLastHead,
+  requirePublishedTree,
+  requireSignedHead,
+  requireTree,
+  TREE_HEAD_STREAM,
+} from "./published-heads.ts";
 import { type SignedTreeHead, signTreeHead } from "./tree-head.ts";
-import { verifyIndex } from "./verify-index.ts";
 
 export interface PublishOptions {
   log: EventLog;
@@ -74,6 +80,26 @@ export async function publishTreeHead(options: PublishOptions): Promise<Publicat
   }
 }
 
+/**
+ * Compares the whole index with the log, and its tree with each published head of the current tree.
+ *
+ * @returns position and number of leaves that were compared; undefined if the signal aborted first
+ * @throws {IndexDamagedError} at the first difference
+ * @throws {DifferentLogError}
+ * @throws {IndexBehindError}
+ * @throws {TreeHeadError} if the tree is not that of a published head
+ * @throws {LogUnavailableError}
+ */
+export async function verifyIndex(
+  options: Pick<PublishOptions, "client" | "pool" | "index" | "signer" | "signal" | "onProgress">,
+): Promise<{ position: bigint; leafCount: number } | undefined> {
+  const { client, index } = options;
+  await index.awaitLogEnd(client);
+  const compared = await compareIndex(options, true);
+  if (compared) await requirePublishedTree(options, compared);
+  return compared;
+}
+
 interface PublisherOptions extends Omit<PublishOptions, "context" | "signal" | "isNewTree" | "onProgress"> {
   logger: Logger;
   intervalMs: number;
@@ -118,10 +144,8 @@ const CHECK_DUE_INTERVAL_MS = 3_600_000;
 async function verifyIfDue(options: PublisherOptions, signal: AbortSignal): Promise<void> {
   const { pool, logger, countOutcome } = options;
   try {
-    const { rows } = await pool.query<{ at: number | null }>(
-      "SELECT extract(epoch FROM verified_at)::float8 * 1000 AS at FROM audit.checkpoint",
-    );
-    if ((rows[0]?.at ?? 0) + VERIFICATION_INTERVAL_MS > Date.now()) return;
+    const { verifiedAt } = await readIndexCheckpoint(pool);
+    if ((verifiedAt ?? 0) + VERIFICATION_INTERVAL_MS > Date.now()) return;
     const verified = await verifyIndex({ ...options, signal });
     if (verified) logger.info({ position: String(verified.position) }, "the audit index equals the log");
   } catch (error) {

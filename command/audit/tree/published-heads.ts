@@ -8,6 +8,7 @@ import type { AuditIndex } from "../index/audit-index.ts";
 import { toRecordedEvent } from "../log/audit-event.ts";
 import { readLastEvent, readStreamEvents } from "../log/read-stream.ts";
 import { computeRoot } from "./merkle-tree.ts";
+import type { PublishOptions } from "./publish-tree-head.ts";
 import { readSignedTreeHead, type SignedTreeHead, type TreeHead } from "./tree-head.ts";
 
 export const TREE_HEAD_STREAM = toStreamName(auditTreeStreams, "heads");
@@ -41,6 +42,28 @@ export async function requireTree(
   if (head.size <= leafCount && (await computeRoot(readHashes, head.size)).toString("hex") === head.root) return;
   const advice = newTreeCommand && `. If the log was copied, start a new tree with \`${newTreeCommand}\`.`;
   throw createChangedLogError(head, advice);
+}
+
+/**
+ * Requires that the tree of an index is that of each head of the current tree in the part of the log that the index
+ * covers.
+ *
+ * @param newTreeCommand command line that ignores the published heads
+ * @throws {TreeHeadError}
+ * @throws {LogUnavailableError}
+ */
+export async function requirePublishedTree(
+  { client, index, signer }: Pick<PublishOptions, "client" | "index" | "signer">,
+  { position, leafCount }: { position: bigint; leafCount: number | bigint },
+  newTreeCommand?: string,
+): Promise<void> {
+  const { lastHead } = await readLastHead(client);
+  for await (const { auditEvent, catalogEvent } of readStreamEvents(client, TREE_HEAD_STREAM)) {
+    if (BigInt(auditEvent.position) > position) return;
+    if (catalogEvent?.type !== "TreeHeadPublished" || catalogEvent.data.treeId !== lastHead?.data.treeId) continue;
+    const { treeHead } = await requireSignedHead(catalogEvent.data, signer.trustedKeys);
+    await requireTree(index, treeHead, leafCount, newTreeCommand);
+  }
 }
 
 /**

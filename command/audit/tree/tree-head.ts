@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { isCanonicalLine, parseJson, toCanonicalJson } from "../export/json.ts";
 import { type AuditSigner, SIGNATURE_TYPES } from "../export/signing.ts";
-import { type SignatureFaultCode, type Thumbprints, verifySignature } from "../export/verify-export.ts";
+import { type Fault, type Thumbprints, verifySignature } from "../export/verify-export.ts";
 
 const TREE_HEAD_FORMAT = "clinic-service-audit-tree-head/1";
 
@@ -24,20 +24,8 @@ export interface SignedTreeHead {
   signature: string;
 }
 
-/** Code that says why a tree head is not accepted. docs/audit-format.md describes the codes. */
-export type TreeHeadFaultCode = SignatureFaultCode | "not_a_tree_head" | "tree_head_unsupported" | "tree_head_altered";
-
-interface TreeHeadFault {
-  fault: TreeHeadFaultCode;
-  problem: string;
-}
-
-const signedTreeHeadSchema = z.strictObject({ treeHead: z.unknown(), signature: z.string() });
-
-/** Returns true if a value has the form of a tree head with its signature. Does not verify the signature. */
-export function isSignedTreeHead(value: unknown): boolean {
-  return signedTreeHeadSchema.safeParse(value).success;
-}
+/** Form of a tree head with its signature, before the signature is verified. */
+export const signedTreeHeadSchema = z.strictObject({ treeHead: z.unknown(), signature: z.string() });
 
 export async function signTreeHead(
   signer: Pick<AuditSigner, "sign">,
@@ -57,10 +45,7 @@ export function formatDocument(document: object): string {
  *
  * @param value parsed JSON
  */
-export async function verifyTreeHead(
-  value: unknown,
-  trustedKeys: Thumbprints,
-): Promise<SignedTreeHead | TreeHeadFault> {
+export async function verifyTreeHead(value: unknown, trustedKeys: Thumbprints): Promise<SignedTreeHead | Fault> {
   const parseResult = signedTreeHeadSchema.safeParse(value);
   if (!parseResult.success)
     return { fault: "not_a_tree_head", problem: "there is no tree head with a signature where one is expected" };
@@ -73,10 +58,7 @@ export async function verifyTreeHead(
 }
 
 /** Verifies the signature of a tree head, and reads the tree head from it. */
-export async function readSignedTreeHead(
-  signature: string,
-  trustedKeys: Thumbprints,
-): Promise<SignedTreeHead | TreeHeadFault> {
+export async function readSignedTreeHead(signature: string, trustedKeys: Thumbprints): Promise<SignedTreeHead | Fault> {
   const verifiedSignature = await verifySignature(signature, SIGNATURE_TYPES.treeHead, trustedKeys);
   if ("fault" in verifiedSignature) return verifiedSignature;
   const parseResult = treeHeadSchema.safeParse(parseJson(verifiedSignature.text));

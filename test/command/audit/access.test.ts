@@ -8,28 +8,15 @@ import { AUDITOR_PREFIX } from "../../../command/operations/auditor-operations.t
 import { readAuthorization } from "../../../command/operations/credentials.ts";
 import type { AuditAccessEvent, AuditorEvent } from "../../../shared/domain/events/audit.ts";
 import { runClinic as clinicCli } from "../cli/terminal.ts";
-import {
-  type AuditWorld,
-  type ClinicHistory,
-  createClinicWithHistory,
-  insertDeliveries,
-  requestAudit,
-  startAuditWorld,
-  type TestAuditor,
-} from "./world.ts";
+import { type ClinicHistory, createClinicWithHistory, insertDeliveries, requestAudit, useAuditWorld } from "./world.ts";
 
 describe("auditors' access", () => {
-  let world: AuditWorld;
-  let history: ClinicHistory;
+  const { world, history, auditor } = useAuditWorld();
   let foreignHistory: ClinicHistory;
-  let auditor: TestAuditor;
 
   before(async () => {
-    world = await startAuditWorld();
-    [history, foreignHistory] = [await createClinicWithHistory(world.log), await createClinicWithHistory(world.log)];
-    auditor = await world.registerAuditor([history.clinicId]);
+    foreignHistory = await createClinicWithHistory(world.log);
   });
-  after(() => world.stop());
 
   it("GET /audit/v1/me returns the auditor who owns the credential", async () => {
     const { status, body, headers } = await auditor.request("/audit/v1/me");
@@ -128,7 +115,7 @@ describe("auditors' access", () => {
     }
     for (const invisibleClinicId of [clinicId, randomUUID()]) {
       const { status, body } = await auditor.request(`/audit/v1/export?clinic=${invisibleClinicId}`);
-      expect([status, body.error]).to.deep.equal([404, "clinic_not_found"]);
+      expect([status, body.error]).to.deep.equal([404, "stream_not_found"]);
     }
   });
 

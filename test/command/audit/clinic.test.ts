@@ -28,10 +28,8 @@ import {
   createClinic,
   createTestOperatorContext,
   installApplication,
-  type TestClinic,
 } from "../../support/partner.ts";
-import { runAuditCommand } from "./cli-terminal.ts";
-import { type AuditWorld, startAuditWorld, type TestAuditor } from "./world.ts";
+import { useAuditWorld } from "./world.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -66,22 +64,16 @@ describe("isOperational", () => {
 });
 
 describe("a clinic at a time, and who could read its records", () => {
-  let world: AuditWorld;
-  let clinic: TestClinic;
-  let auditor: TestAuditor;
+  const { world, history: clinic, auditor } = useAuditWorld();
   const ada = { userId: randomUUID(), staffId: randomUUID(), membershipId: randomUUID() };
   const start = Date.now() - 10 * DAY_MS;
   const onDay = (day: number) => createTestOperatorContext(start + day * DAY_MS);
 
   before(async () => {
-    world = await startAuditWorld();
-    clinic = await createClinic(world.log);
-    auditor = await world.registerAuditor([clinic.clinicId]);
     const { clinicId } = clinic;
     const hire = { staffId: ada.staffId, clinicId, userId: null, fullName: "Ada Vet", email: null };
     await hireStaff(world.log, { ...hire, role: "veterinarian" }, onDay(0));
   });
-  after(() => world.stop());
 
   const grant = (permissions: Permission[], branchIds: string[] = []) => ({
     ...{ clinicId: clinic.clinicId, membershipId: ada.membershipId },
@@ -135,8 +127,7 @@ describe("a clinic at a time, and who could read its records", () => {
   });
 
   it("the command `clinic-state` takes a time in the clinic's time zone", async () => {
-    const run = (at: string) =>
-      runAuditCommand(["clinic-state", "--clinic", clinic.clinicId, "--at", at], { env: world.env });
+    const run = (at: string) => world.run(["clinic-state", "--clinic", clinic.clinicId, "--at", at]);
     const { code, output } = await run("2026-03-28 10:00");
     expect([code, output.split("\n")[0]]).to.deep.equal([
       0,
@@ -240,6 +231,12 @@ describe("a clinic at a time, and who could read its records", () => {
       ).to.deep.equal([[linkedAt, withdrawnAt]]);
       expect(spans[0]?.access[1]).to.match(/^link .* for appointments_read$/);
     }
+    const { lines } = await auditor.request(`/audit/v1/events?animal=${animalId}`);
+    expect(lines.map(({ type, actor }) => `${type} by ${actor?.type}`)).to.include.members([
+      ...["AnimalLinkCodeCreated by operator", "AnimalLinked by application", "AnimalLinkWithdrawn by operator"],
+    ]);
+    const { body } = await auditor.request(`/audit/v1/state?stream=animalConsent-${animalId}&at=1`);
+    expect(body.state.applications[applicationId].link.covers).to.equal("appointments_read");
     await revokeApplication(log, { applicationId, reason: null }, createTestOperatorContext());
     expect(find(await requestReaders(`clinic=${clinicId}`), applicationId)[0]?.to).not.to.equal(null);
 
@@ -261,7 +258,7 @@ describe("a clinic at a time, and who could read its records", () => {
       [],
       false,
     ]);
-    auditor = await world.registerAuditor([clinicId]);
+    Object.assign(auditor, await world.registerAuditor([clinicId]));
   });
 
   it("GET /audit/v1/readers contains the recorded accesses, and ends all spans at the erasure of the owner", async () => {
@@ -280,9 +277,7 @@ describe("a clinic at a time, and who could read its records", () => {
         (await requestReaders(query)).map(({ to }) => to === null || to > erasedAt),
         query,
       ).not.to.include(true);
-    const { code, output } = await runAuditCommand(["readers", "--animal", animalId, "--actor", "ada"], {
-      env: world.env,
-    });
+    const { code, output } = await world.run(["readers", "--animal", animalId, "--actor", "ada"]);
     expect(code).to.equal(0);
     expect(output)
       .to.contain("Could read:")

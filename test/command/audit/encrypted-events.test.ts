@@ -11,37 +11,28 @@ import {
   registerAnimal,
   registerCustomer,
 } from "../../../command/operations/customer-operations.ts";
-import { withClient } from "../../../deploy/local/servers/database-roles.ts";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { createTestDataKeys, type TestDataKeys } from "../../support/data-keys.ts";
-import { createClinic, createTestOperatorContext } from "../../support/partner.ts";
-import { runAuditCommand } from "./cli-terminal.ts";
-import { type AuditWorld, requestAudit, startAuditWorld, type TestAuditor } from "./world.ts";
+import { createTestOperatorContext } from "../../support/partner.ts";
+import { requestAudit, useAuditWorld } from "./world.ts";
 
 describe("encrypted events in the audit API", () => {
-  let world: AuditWorld;
-  let client: EventStoreDBClient;
   let pool: pg.Pool;
+  after(() => pool.end());
+  const { world, history, auditor } = useAuditWorld();
+  let client: EventStoreDBClient;
   let dataKeys: TestDataKeys;
-  let auditor: TestAuditor;
   let clinicId: string;
   let customerId: string;
   let stream: string;
 
   before(async () => {
-    world = await startAuditWorld();
-    client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
+    ({ client } = world);
+    ({ clinicId } = history);
     pool = new pg.Pool({ connectionString: world.database.urls.command, max: 1 });
     dataKeys = createTestDataKeys(pool);
-    ({ clinicId } = await createClinic(world.log, "production"));
     customerId = await registerRenamedCustomer();
     stream = `customer-${customerId}`;
-    auditor = await world.registerAuditor([clinicId]);
-  });
-  after(async () => {
-    await Promise.all([client.dispose(), pool.end()]);
-    await world.stop();
   });
 
   async function registerRenamedCustomer(): Promise<string> {
@@ -56,7 +47,7 @@ describe("encrypted events in the audit API", () => {
   /** Deletes the row of a customer's data key, as if it was lost. @returns id of the key */
   async function deleteKey(id: string): Promise<string> {
     const statement = "DELETE FROM data_keys.data_key WHERE person_id = $1 RETURNING id";
-    const { rows } = await withClient(world.database.urls.projection, (owner) => owner.query(statement, [id]));
+    const { rows } = await world.owner.query(statement, [id]);
     return rows[0].id;
   }
   const readNames = async (path: string) =>
@@ -82,7 +73,7 @@ describe("encrypted events in the audit API", () => {
     expect(await readState()).to.include({ fullName: "Ana Novak", email: "ana@example.com" });
     const { lines: steps } = await auditor.request(`/audit/v1/replay?stream=${stream}`);
     expect(steps[1].changes).to.deep.include({ path: "details.fullName", before: "Ana Kos", after: "Ana Novak" });
-    const { output } = await runAuditCommand(["as-of", stream, "--json"], { env: world.env });
+    const { output } = await world.run(["as-of", stream, "--json"]);
     expect(JSON.parse(output).state.details.fullName).to.equal("Ana Novak");
     const exportText = await readExport();
     expect(getEventLines(exportText, stream)).to.have.length(2);
@@ -100,9 +91,7 @@ describe("encrypted events in the audit API", () => {
       ["(erased)", null, true],
       ["(erased)", null, true],
     ]);
-    const { output } = await runAuditCommand(["as-of", `customer-${erasedId}`, "--json"], {
-      env: world.env,
-    });
+    const { output } = await world.run(["as-of", `customer-${erasedId}`, "--json"]);
     expect(JSON.parse(output).state.details).to.include({ fullName: "(erased)", email: null });
     expect(linesBefore).to.have.length(2);
     expect(getEventLines(await readExport(), `customer-${erasedId}`)).to.deep.equal(linesBefore);

@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import path from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import { z } from "zod";
@@ -7,36 +6,21 @@ import type { AuditEvent } from "../../../command/audit/log/audit-event.ts";
 import { readStreamEvents } from "../../../command/audit/log/read-stream.ts";
 import { createEventFilter, filterFields } from "../../../command/audit/queries/query-fields.ts";
 import { toLeaf } from "../../../command/audit/tree/leaves.ts";
-import { type LogServer, startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { appendEvents } from "../../../shared/eventstore/append.ts";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createClinic } from "../../support/partner.ts";
-import { makeTestRoot } from "../../support/stack.ts";
 import { runAuditCommand } from "./cli-terminal.ts";
-import {
-  type AuditWorld,
-  type ClinicHistory,
-  CONFIRMATION_NOTE,
-  createClinicWithHistory,
-  getTypes,
-  startAuditWorld,
-  type TestAuditor,
-} from "./world.ts";
+import { CONFIRMATION_NOTE, getTypes, parseLines, type TestAuditor, useAuditWorld } from "./world.ts";
 
 /** Event types of the appointment, in order. */
 const APPOINTMENT_EVENT_TYPES = ["AppointmentRequested", "AppointmentConfirmed", "AppointmentCancelled"];
 
 describe("a list of events", () => {
-  let world: AuditWorld;
-  let history: ClinicHistory;
+  const { world, history } = useAuditWorld({}, "\u001b[2J<b>loud</b>");
   let auditor: TestAuditor;
 
   before(async () => {
-    world = await startAuditWorld();
-    history = await createClinicWithHistory(world.log, "\u001b[2J<b>loud</b>");
     auditor = await world.registerAuditor(null);
   });
-  after(() => world.stop());
 
   it("GET /audit/v1/events returns the actor, time, request and cause of each event of a stream", async () => {
     const { lines, end, headers } = await auditor.request(`/audit/v1/events?stream=${history.stream}`);
@@ -110,11 +94,9 @@ describe("a list of events", () => {
   });
 
   describe("at the command line", () => {
-    const runAudit = (args: string[]) => runAuditCommand(args, { env: world.env });
-
     it("the command `events` prints an aligned table to a pipe", async () => {
       const args = ["events", "--appointment", history.appointmentId, "--actor", "ada"];
-      const { code, output } = await runAudit(args);
+      const { code, output } = await world.run(args);
       const [headerLine = "", ...rows] = output.trimEnd().split("\n");
       expect(code).to.equal(0);
       expect(rows.map((row) => row.slice(headerLine.indexOf("EVENT")).split(" ")[0])).to.deep.equal(
@@ -126,7 +108,7 @@ describe("a list of events", () => {
 
     it("the command `events` records the access with the name of the operator", async () => {
       const actor = `ada-${randomUUID()}`;
-      await runAudit(["events", "--appointment", history.appointmentId, "--actor", actor]);
+      await world.run(["events", "--appointment", history.appointmentId, "--actor", actor]);
       const { lines } = await auditor.request(`/audit/v1/accesses?clinic=${history.clinicId}`);
       const accesses = lines.filter((access) => access.actor.id === actor);
       expect(accesses).to.have.length(1);
@@ -135,14 +117,20 @@ describe("a list of events", () => {
     });
 
     it("the command `events --json` prints the same JSON lines as GET /audit/v1/events", async () => {
-      const { output } = await runAudit(["events", "--stream", history.stream, "--json", "--done-by", "operator:test"]);
+      const { output } = await world.run([
+        "events",
+        "--stream",
+        history.stream,
+        "--json",
+        "--done-by",
+        "operator:test",
+      ]);
       const { lines } = await auditor.request(`/audit/v1/events?stream=${history.stream}`);
-      const printedLines = output.trimEnd().split("\n");
-      expect(printedLines.map((line) => JSON.parse(line))).to.deep.equal(lines);
+      expect(parseLines(output)).to.deep.equal(lines);
     });
 
     it("the table of the command `events` ends with the reason of each event", async () => {
-      const { output } = await runAudit(["events", "--stream", history.stream]);
+      const { output } = await world.run(["events", "--stream", history.stream]);
       const endings = output
         .trimEnd()
         .split("\n")
@@ -175,7 +163,7 @@ describe("a list of events", () => {
     ];
     for (const [args, code, line] of refusedCommands) {
       it(`running "${["audit", ...args].join(" ").slice(0, 40)}" fails with a line that starts with "${line}"`, async () => {
-        const result = await runAudit(args);
+        const result = await world.run(args);
         expect([result.code, result.errorLines.length, result.errorLines[0]?.slice(0, line.length)]).to.deep.equal([
           code,
           1,
@@ -196,34 +184,19 @@ describe("a list of events", () => {
 
     it("each command of the auditors' command line has help with an example", async () => {
       for (const name of ["events", "as-of", "diff", "replay", "export", "verify", "keys"]) {
-        const { code, output: out } = await runAudit([name, "--help"]);
+        const { code, output: out } = await world.run([name, "--help"]);
         expect(code).to.equal(0);
         expect(out).to.match(new RegExp(`Examples?:\\n  clinic audit ${name} `));
       }
     });
   });
-});
-
-describe("an event that the catalog cannot read", () => {
-  let server: LogServer;
-  let world: AuditWorld;
-
-  // These tests need a separate log. In the shared log, the unreadable event would stop the projections of other tests.
-  before(async () => {
-    server = await startLogServer({ dir: path.join(makeTestRoot(), "log"), host: "127.0.0.1", port: 0 });
-    world = await startAuditWorld({}, `esdb://127.0.0.1:${server.port}?tls=false`);
-  });
-  after(async () => {
-    await world.stop();
-    await server.stop();
-  });
 
   it("the audit API lists an event that does not fit the schema together with the problem, and refuses to return a state", async () => {
-    const auditor = await world.registerAuditor(null);
-    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
     const stream = `portalUser-${randomUUID()}`;
-    await client.appendToStream(stream, jsonEvent({ type: "ClinicSelected", data: { secretHash: "abc", odd: 1 } }));
-    await client.dispose();
+    await world.client.appendToStream(
+      stream,
+      jsonEvent({ type: "ClinicSelected", data: { secretHash: "abc", odd: 1 } }),
+    );
     const { lines } = await auditor.request(`/audit/v1/events?stream=${stream}`);
     expect(lines[0]).to.deep.include({
       actor: null,
@@ -236,8 +209,6 @@ describe("an event that the catalog cannot read", () => {
   });
 
   it("lists, exports and leaves contain events whose data canonical JSON cannot represent", async () => {
-    const auditor = await world.registerAuditor(null);
-    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
     const { clinicId } = await createClinic(world.log);
     const nestedText = `${"[".repeat(20_000)}${"]".repeat(20_000)}`;
     const members = { clinicId: `"${clinicId}"`, deep: nestedText, large: "[1e400,-1e400]", "a\\ud83d": '"b\\udc00"' };
@@ -245,10 +216,9 @@ describe("an event that the catalog cannot read", () => {
     const stream = `appointment-${randomUUID()}`;
     const event = { id: randomUUID(), type: "Odd", contentType: "application/json" };
     const bytes = Buffer.from(text);
-    await appendEvents(client, stream, -1n, [{ ...event, data: bytes, metadata: bytes }], 10_000);
+    await appendEvents(world.client, stream, -1n, [{ ...event, data: bytes, metadata: bytes }], 10_000);
     const auditEvents: AuditEvent[] = [];
-    for await (const { auditEvent } of readStreamEvents(client, stream)) auditEvents.push(auditEvent);
-    await client.dispose();
+    for await (const { auditEvent } of readStreamEvents(world.client, stream)) auditEvents.push(auditEvent);
     const [listed] = (await auditor.request(`/audit/v1/events?clinic=${clinicId}`)).lines.slice(-1);
     const exported = (await auditor.request(`/audit/v1/export?clinic=${clinicId}`)).text.trimEnd().split("\n");
     const exportedEvent = JSON.parse(exported.at(-2) ?? "");
@@ -261,11 +231,9 @@ describe("an event that the catalog cannot read", () => {
   });
 
   it("the command line escapes control characters in the type of an event", async () => {
-    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
     const stream = `portalUser-${randomUUID()}`;
-    await client.appendToStream(stream, jsonEvent({ type: "Odd\u001b]0;owned\u0007", data: {} }));
-    await client.dispose();
-    const { code, errorLines: err } = await runAuditCommand(["as-of", stream], { env: world.env });
+    await world.client.appendToStream(stream, jsonEvent({ type: "Odd\u001b]0;owned\u0007", data: {} }));
+    const { code, errorLines: err } = await world.run(["as-of", stream]);
     expect([code, err.length]).to.deep.equal([3, 1]);
     expect(err[0]).to.contain("Odd\\u001b]0;owned\\u0007 is unknown to this release");
   });

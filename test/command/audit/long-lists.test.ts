@@ -1,75 +1,38 @@
 import { randomUUID } from "node:crypto";
 import http from "node:http";
 import path from "node:path";
+import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
-import { registerAuditor } from "../../../command/operations/auditor-operations.ts";
 import { type LogServer, startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { eventually } from "../../support/eventually.ts";
-import { createTestOperatorContext } from "../../support/partner.ts";
-import { createPlainLog } from "../../support/plain-log.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 import { type AuditWorld, requestAudit, startAuditWorld } from "./world.ts";
-
-/** Appends ten events of 60 kB each to a new stream. Returns the name of the stream. */
-async function appendLargeEvents(log: EventLog, clinicId: string): Promise<string> {
-  const { correlationId, actor } = createTestOperatorContext();
-  const resourceId = randomUUID();
-  const resource = { clinicId, branchId: randomUUID(), resourceType: "room", name: "Room", capacity: 1 };
-  const events = Array.from({ length: 10 }, () => {
-    const metadata = { blob: "x".repeat(60_000) };
-    const data = { resourceId, ...resource, timezone: "Europe/Zurich", metadata };
-    return {
-      id: randomUUID(),
-      event: { type: "ResourceAdded" as const, data },
-      metadata: {
-        $correlationId: correlationId,
-        $causationId: correlationId,
-        clinicId,
-        environment: null,
-        actor,
-        occurredAt: "2026-05-04T08:00:00.000Z",
-      },
-    };
-  });
-  const stream = `resource-${resourceId}`;
-  await log.append(stream, -1n, events);
-  return stream;
-}
 
 describe("a long list of events", () => {
   let world: AuditWorld;
   const clinicId = randomUUID();
-  const stopFunctions: (() => Promise<unknown>)[] = [];
   let dir: string;
   let server: LogServer;
-  let log: EventLog;
 
-  // This suite needs its own event log, because it stops the log and appends large events that other tests must not
-  // read.
+  // This suite needs its own event log, because it stops the log.
   before(async () => {
     dir = path.join(makeTestRoot(), "log");
     server = await startLogServer({ dir, host: "127.0.0.1", port: 0, shouldSync: false });
-    const url = `esdb://127.0.0.1:${server.port}?tls=false`;
-    world = await startAuditWorld({}, url);
-    const client = connectEventStore(url, "test");
-    log = createPlainLog(client);
-    for (let appendCount = 0; appendCount < 24; appendCount += 1) await appendLargeEvents(log, clinicId);
-    stopFunctions.push(
-      () => world.stop(),
-      () => client.dispose(),
-      () => server.stop(),
-    );
+    world = await startAuditWorld({}, `esdb://127.0.0.1:${server.port}?tls=false`);
+    const data = { clinicId, blob: "x".repeat(60_000) };
+    for (let count = 0; count < 24; count += 1) {
+      const events = Array.from({ length: 10 }, () => jsonEvent({ type: "Sample", data }));
+      await world.client.appendToStream(`laboratory-${count}`, events);
+    }
   });
   after(async () => {
-    for (const stop of stopFunctions) await stop();
+    await world?.stop();
+    await server?.stop();
   });
 
   const eventsPath = `/audit/v1/events?clinic=${clinicId}`;
   const createCredentialHeader = async () => {
-    const input = { auditorId: randomUUID(), name: "Ada", clinicIds: null, expiresAt: null };
-    const { credential } = await registerAuditor(log, input, createTestOperatorContext());
+    const { credential } = await world.registerAuditor(null);
     return { Authorization: `Bearer ${credential}` };
   };
   const request = (headers: Record<string, string>, parameters = "") =>

@@ -11,7 +11,7 @@ import type { Reservation, ResourceDayEvent } from "../../../shared/domain/event
 import { createFixture } from "../../../shared/domain/partner/sandbox-fixture.ts";
 import type { Instant } from "../../../shared/domain/time/rfc3339.ts";
 import { createTestOperatorContext } from "../../support/partner.ts";
-import { type ExportWorld, startExportWorld } from "./export/export-world.ts";
+import { useAuditWorld } from "./world.ts";
 
 const toTime = (time: string) => `2027-03-01T${time}:00.000Z` as Instant;
 const NOW = Date.parse(toTime("00:00"));
@@ -22,24 +22,22 @@ function reserve(startsAt: string, endsAt: string): Reservation {
 }
 
 describe("the command `overlaps`", () => {
-  let world: ExportWorld;
+  const { world, history } = useAuditWorld();
   let resourceId: string;
 
   before(async () => {
-    world = await startExportWorld();
     resourceId = await addRoom();
   });
-  after(() => world?.stop());
 
   async function addRoom(): Promise<string> {
-    const { clinicId, branchId } = world.history;
+    const { clinicId, branchId } = history;
     const id = randomUUID();
     const room = { resourceId: id, clinicId, branchId, resourceType: "room", name: "Room", capacity: 1 };
     await addResource(world.log, { ...room, timezone: "UTC", metadata: {} }, createTestOperatorContext(NOW));
     return id;
   }
   async function allocate(from: string, until: string, overbook = false): Promise<void> {
-    const { clinicId, branchId } = world.history;
+    const { clinicId, branchId } = history;
     const [appointmentId, context] = [randomUUID(), createTestOperatorContext(NOW)];
     const appointment = { appointmentId, clinicId, branchId, animalId: null, scheduledAt: toTime(from) };
     await requestAppointment(world.log, appointment, context);
@@ -50,7 +48,7 @@ describe("the command `overlaps`", () => {
   /** Appends reservations as if the protocol had given a place twice. */
   async function plant(room: string): Promise<Reservation[]> {
     const reservations = [reserve("09:00", "10:00"), reserve("09:30", "10:30")];
-    const { clinicId } = world.history;
+    const { clinicId } = history;
     const day = { resourceId: room, clinicId, sandboxGeneration: 0, day: "2027-03-01" };
     for (const count of [1, 2]) {
       const open = reservations.slice(0, count);
@@ -67,8 +65,8 @@ describe("the command `overlaps`", () => {
   const list = (...args: string[]) => world.run(["overlaps", ...args]);
   const parse = (output: string) => output.split("\n").flatMap((line) => (line === "" ? [] : JSON.parse(line)));
   async function exportClinic(...args: string[]): Promise<string> {
-    const file = path.join(world.folder, `${randomUUID()}.ndjson`);
-    const { code } = await world.run(["export", "--clinic", world.history.clinicId, "--out", file, ...args]);
+    const file = world.nameFile();
+    const { code } = await world.run(["export", "--clinic", history.clinicId, "--out", file, ...args]);
     expect(code).to.equal(0);
     return file;
   }
@@ -77,21 +75,21 @@ describe("the command `overlaps`", () => {
     await allocate("09:00", "10:00");
     await allocate("09:30", "10:30", true);
     await allocate("11:00", "12:00");
-    const { code, output, errorLines } = await list("--clinic", world.history.clinicId, "--actor", "grace");
+    const { code, output, errorLines } = await list("--clinic", history.clinicId, "--actor", "grace");
     expect([code, output, errorLines]).to.deep.equal([0, "", ["no overlaps in 3 events"]]);
-    const args = ["--clinic", world.history.clinicId, "--key", world.keyFile, "--export", await exportClinic()];
+    const args = ["--clinic", history.clinicId, "--key", world.keyFile, "--export", await exportClinic()];
     expect((await list(...args)).errorLines.slice(1)).to.deep.equal(["no overlaps in 3 events"]);
-    const accesses = await world.run(["accesses", "--clinic", world.history.clinicId, "--json"]);
+    const accesses = await world.run(["accesses", "--clinic", history.clinicId, "--json"]);
     const actions = parse(accesses.output).filter(({ actor }) => actor.id === "grace");
     expect(actions.map(({ action, asked }) => [action, asked])).to.deep.equal([
-      ["overlaps", { clinic: world.history.clinicId }],
+      ["overlaps", { clinic: history.clinicId }],
     ]);
   });
 
   it("an overlap that was planted in the log is listed once, from the log and from an export without any setting", async () => {
     const room = await addRoom();
     const reservations = await plant(room);
-    const { clinicId } = world.history;
+    const { clinicId } = history;
     const { code, output, errorLines } = await list("--clinic", clinicId, "--json");
     expect([code, errorLines]).to.deep.equal([3, ["audit: found 1 problem in 5 events"]]);
     const [{ position, ...overlap }] = parse(output);

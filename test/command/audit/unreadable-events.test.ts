@@ -1,33 +1,23 @@
 import { randomUUID } from "node:crypto";
 import fs from "node:fs";
-import path from "node:path";
 import { expect } from "chai";
 import { readLastEvent } from "../../../command/audit/log/read-stream.ts";
 import type { Disclosure } from "../../../command/disclosure/collect-disclosure.ts";
 import { appendEvents } from "../../../shared/eventstore/append.ts";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { makeTestRoot } from "../../support/stack.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 import { runClinic } from "../cli/terminal.ts";
-import { startTreeWorld, type TreeWorld } from "./tree/tree-world.ts";
-import { type ClinicHistory, createClinicWithHistory, type TestAuditor } from "./world.ts";
+import { readJson, type TestAuditor, useAuditWorld } from "./world.ts";
 
 /** Bytes that are neither JSON nor UTF-8, although the event says that it contains JSON. */
 const DAMAGED_BYTES = Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x00]);
 
 describe("one event that this release cannot read", function () {
   this.timeout(60_000);
-  let world: TreeWorld;
-  let history: ClinicHistory;
+  const { world, history, auditor: otherAuditor } = useAuditWorld();
   let auditor: TestAuditor;
-  let folder: string;
   let firstHead: string;
 
   before(async () => {
-    folder = makeTestRoot();
-    world = await startTreeWorld();
-    history = await createClinicWithHistory(world.log);
-    const otherAuditor = await world.registerAuditor([history.clinicId]);
     await otherAuditor.request(`/audit/v1/events?customer=${history.customerId}`);
     auditor = await world.registerAuditor(null);
     firstHead = await world.publishHead();
@@ -46,16 +36,6 @@ describe("one event that this release cannot read", function () {
     await append(`appointment-${randomUUID()}`, "AppointmentRequested", DAMAGED_BYTES, DAMAGED_BYTES);
     await append("laboratory", "Sample", DAMAGED_BYTES, DAMAGED_BYTES);
   });
-  after(() => world?.stop());
-
-  async function withClient<Result>(use: (client: ReturnType<typeof connectEventStore>) => Promise<Result>) {
-    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
-    try {
-      return await use(client);
-    } finally {
-      await client.dispose();
-    }
-  }
 
   /** Appends an event after the last event of a stream, without any check. */
   async function append(
@@ -66,11 +46,9 @@ describe("one event that this release cannot read", function () {
   ): Promise<void> {
     const toBytes = (value: unknown) => (value instanceof Buffer ? value : Buffer.from(JSON.stringify(value)));
     const event = { id: randomUUID(), type, contentType: "application/json" };
-    await withClient(async (client) => {
-      const last = await readLastEvent(client, stream);
-      const bytes = { data: toBytes(data), metadata: toBytes(metadata) };
-      await appendEvents(client, stream, BigInt(last?.auditEvent.revision ?? -1), [{ ...event, ...bytes }], 10_000);
-    });
+    const last = await readLastEvent(world.client, stream);
+    const bytes = { data: toBytes(data), metadata: toBytes(metadata) };
+    await appendEvents(world.client, stream, BigInt(last?.auditEvent.revision ?? -1), [{ ...event, ...bytes }], 10_000);
   }
 
   const list = async (query: string) => {
@@ -128,7 +106,7 @@ describe("one event that this release cannot read", function () {
   });
 
   it("an export of the clinic contains the event, and is verified", async () => {
-    const file = path.join(folder, "export.ndjson");
+    const file = world.nameFile();
     const exported = await world.run(["export", "--clinic", history.clinicId, "--out", file, "--actor", "ada"]);
     expect(exported.errorLines).to.deep.equal([]);
     const verified = await world.run(["verify", file, "--key", world.keyFile], {});
@@ -141,13 +119,13 @@ describe("one event that this release cannot read", function () {
 
   it("a disclosure contains all other data of the customer, and names the event that it lacks", async () => {
     const { clinicId, customerId, animalId, stream } = history;
-    const output = path.join(folder, "disclosure.json");
+    const output = world.nameFile();
     const ids = ["--clinic", clinicId, "--customer", customerId];
     const { code, errorLines } = await runClinic(["customer", "disclose", ...ids, "--out", output, "--actor", "ada"], {
       env: { ...world.env, DATABASE_URL: world.database.urls.projection },
     });
     expect([code, errorLines]).to.deep.equal([0, []]);
-    const disclosure: Disclosure = JSON.parse(fs.readFileSync(output, "utf8"));
+    const disclosure: Disclosure = readJson(output);
     expect(disclosure.clinic.timezone).to.equal("Europe/Istanbul");
     expect(disclosure.customer.fullName).to.equal("Ada Yilmaz");
     expect(disclosure.animals.map(({ name }) => name)).to.deep.equal(["Pamuk"]);
@@ -161,10 +139,7 @@ describe("one event that this release cannot read", function () {
     const secondHead = await world.publishHead();
     await append("auditTree-heads", "TreeHeadPublished", createStoredMetadata());
     const { status, body } = await auditor.request("/audit/v1/tree-head");
-    expect([status, body.treeHead.size]).to.deep.equal([
-      200,
-      JSON.parse(fs.readFileSync(secondHead, "utf8")).treeHead.size,
-    ]);
+    expect([status, body.treeHead.size]).to.deep.equal([200, readJson(secondHead).treeHead.size]);
     const thirdHead = await world.publishHead();
     const [event] = await list(`events?stream=${history.stream}`);
     const unreadable = (await list(`events?animal=${history.animalId}`)).find(({ problem }) => problem !== undefined);

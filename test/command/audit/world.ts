@@ -3,9 +3,12 @@
  */
 
 import { randomUUID } from "node:crypto";
+import fs from "node:fs";
+import path from "node:path";
 import { exportJWK, generateKeyPair } from "jose";
-import pg from "pg";
+import type pg from "pg";
 import { AuditIndex } from "../../../command/audit/index/audit-index.ts";
+import { readIndexCheckpoint } from "../../../command/audit/index/index-store.ts";
 import type { AuditEvent } from "../../../command/audit/log/audit-event.ts";
 import { startAuditService } from "../../../command/audit/start.ts";
 import type { CommandContext } from "../../../command/handling/handle.ts";
@@ -17,6 +20,7 @@ import {
 import { registerAuditor, revokeAuditor } from "../../../command/operations/auditor-operations.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import {
@@ -27,6 +31,7 @@ import {
   customerRegistered,
 } from "../../support/clinics.ts";
 import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
+import { eventually } from "../../support/eventually.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import { requireNoSniffing } from "../../support/no-sniffing.ts";
 import { startOwnLog } from "../../support/own-log.ts";
@@ -34,28 +39,12 @@ import { createClinic, createTestOperatorContext, type TestClinic } from "../../
 import { createPlainLog } from "../../support/plain-log.ts";
 import type { ReadModelDatabase } from "../../support/read-models.ts";
 import { autoStop } from "../../support/resources.ts";
-import type { TestDatabase } from "../../support/stack.ts";
+import { makeTestRoot, type TestDatabase } from "../../support/stack.ts";
+import { runAuditCommand } from "./cli-terminal.ts";
 
-export interface AuditWorld {
-  url: string;
-  log: EventLog;
-  database: TestDatabase;
-  /** The index that the service fills, and a pool with the rights of the service. */
-  index: AuditIndex;
-  pool: pg.Pool;
-  /** Settings of the audit service and of the auditors' command line. */
-  env: NodeJS.ProcessEnv;
-  /** Registers an auditor who may see the given clinics, or all records if `clinicIds` is null. */
-  registerAuditor(clinicIds: string[] | null, expiresAt?: string): Promise<TestAuditor>;
-  stop(): Promise<void>;
-}
+export type AuditWorld = Awaited<ReturnType<typeof startAuditWorld>>;
 
-export interface TestAuditor {
-  auditorId: string;
-  credential: string;
-  request(path: string, headers?: Record<string, string>): Promise<AuditResponse>;
-  revoke(): Promise<void>;
-}
+export type TestAuditor = Awaited<ReturnType<typeof createTestAuditor>>;
 
 export interface AuditResponse {
   status: number;
@@ -86,7 +75,7 @@ export async function startAuditWorld(
   settings: Record<string, string> = {},
   eventstoreUrl?: string,
   givenDatabase?: TestDatabase,
-): Promise<AuditWorld> {
+) {
   const ownLog = eventstoreUrl === undefined ? await startOwnLog() : undefined;
   const logUrl = eventstoreUrl ?? ownLog!.eventstoreUrl;
   const database = givenDatabase ?? (await createMigratedDatabase());
@@ -104,44 +93,84 @@ export async function startAuditWorld(
   const service = await autoStop(startAuditService(env));
   const client = connectEventStore(logUrl, "test");
   const log = createPlainLog(client);
-  const pool = createPool({
-    ...{ url: database.urls.audit, applicationName: "test", size: 1, statementTimeoutMs: 20_000 },
-    logger: createLogger("test", "silent"),
-  });
+  const poolOptions = { applicationName: "test", size: 1, statementTimeoutMs: 20_000 };
+  const [pool, owner] = [database.urls.audit, database.urls.projection].map((url) =>
+    createPool({ ...poolOptions, url, logger: createLogger("test", "silent") }),
+  ) as [pg.Pool, pg.Pool];
+  const folder = makeTestRoot();
+  /** Returns the name of a new file in the folder. */
+  const nameFile = () => path.join(folder, randomUUID());
+  /** Writes a file and returns its name. */
+  const writeFile = (content: string) => {
+    const file = nameFile();
+    fs.writeFileSync(file, content);
+    return file;
+  };
+  /** Runs the auditors' command line, by default with the settings of the audit service when the index covers the log. */
+  const run = async (args: string[], runEnv: NodeJS.ProcessEnv = env) => {
+    if (runEnv === env) {
+      const logEnd = await readLogEnd(client);
+      await eventually("the index", async () => (await readIndexCheckpoint(pool)).position >= logEnd);
+    }
+    return runAuditCommand(args, { env: runEnv });
+  };
   return {
-    url: service.url,
-    log,
-    database,
-    index: new AuditIndex(() => pool),
-    pool,
+    ...{ url: service.url, client, log, database, index: new AuditIndex(() => pool) },
+    /** Pools with the rights of the service, and with those of the owner of the tables. */
+    ...{ pool, owner },
+    /** Settings of the audit service and of the auditors' command line. */
     env,
-    registerAuditor: (clinicIds, expiresAt) => createTestAuditor(service.url, log, clinicIds, expiresAt ?? null),
+    /** Registers an auditor who may see the given clinics, or all records if `clinicIds` is null. */
+    registerAuditor: (clinicIds: string[] | null, expiresAt: string | null = null) =>
+      createTestAuditor(service.url, log, clinicIds, expiresAt),
+    ...{ folder, nameFile, writeFile, run },
+    /** File with the public keys that the command line prints. */
+    keyFile: writeFile((await runAuditCommand(["keys"], { env })).output),
+    /** Publishes a tree head if there are new events. Returns the file with the last tree head. */
+    async publishHead(args: string[] = []) {
+      const { code, output, errorLines } = await run(["tree-head", "--actor", "ada", ...args]);
+      if (code !== 0) throw new Error(errorLines.join("\n"));
+      return writeFile(output);
+    },
     async stop() {
       await service.stop();
-      await Promise.all([client.dispose(), pool.end()]);
+      await Promise.all([client.dispose(), pool.end(), owner.end()]);
       await ownLog?.stop();
       if (!givenDatabase) await database.drop();
     },
   };
 }
 
-async function createTestAuditor(
-  url: string,
-  log: EventLog,
-  clinicIds: string[] | null,
-  expiresAt: string | null,
-): Promise<TestAuditor> {
+/**
+ * Starts an audit service before the tests of a suite, and stops it after them. The objects exist from the first test
+ * on.
+ *
+ * @param notes of the appointment of the clinic
+ */
+export function useAuditWorld(settings: Record<string, string> = {}, notes: string | null = null) {
+  const world = {} as AuditWorld;
+  const history = {} as ClinicHistory;
+  /** Auditor of the clinic. */
+  const auditor = {} as TestAuditor;
+  before(async () => {
+    Object.assign(world, await startAuditWorld(settings));
+    Object.assign(history, await createClinicWithHistory(world.log, notes));
+    Object.assign(auditor, await world.registerAuditor([history.clinicId]));
+  });
+  after(() => world.stop?.());
+  return { world, history, auditor };
+}
+
+async function createTestAuditor(url: string, log: EventLog, clinicIds: string[] | null, expiresAt: string | null) {
   const auditorId = randomUUID();
   const input = { auditorId, name: "Ada Audit", clinicIds, expiresAt };
   const { credential } = await registerAuditor(log, input, createTestOperatorContext(0));
   return {
     auditorId,
     credential,
-    request: (path, headers = {}) =>
-      requestAudit(`${url}${path}`, { Authorization: `Bearer ${credential}`, ...headers }),
-    revoke: async () => {
-      await revokeAuditor(log, { auditorId, reason: null }, createTestOperatorContext());
-    },
+    request: (requestPath: string, headers: Record<string, string> = {}) =>
+      requestAudit(`${url}${requestPath}`, { Authorization: `Bearer ${credential}`, ...headers }),
+    revoke: () => revokeAuditor(log, { auditorId, reason: null }, createTestOperatorContext()),
   };
 }
 
@@ -156,12 +185,7 @@ export async function requestAudit(
   requireNoSniffing(response);
   const text = await response.text();
   const type = response.headers.get("Content-Type") ?? "";
-  const lines = type.includes("ndjson")
-    ? text
-        .trimEnd()
-        .split("\n")
-        .map((line) => JSON.parse(line))
-    : [];
+  const lines = type.includes("ndjson") ? parseLines(text) : [];
   const end = lines.pop()?.end;
   const parsedBody = type.includes("application/json") ? JSON.parse(text) : undefined;
   return { status: response.status, headers: response.headers, text, body: parsedBody, lines, end };
@@ -216,29 +240,37 @@ export async function fillReadModels(database: ReadModelDatabase, history: Clini
  * @param responseBody response body of the first delivery's attempt
  */
 export async function insertDeliveries(
-  world: AuditWorld,
+  { owner }: AuditWorld,
   { stream, clinicId }: ClinicHistory,
   responseBody: string,
 ): Promise<void> {
-  const client = new pg.Client(world.database.urls.projection);
-  await client.connect();
   const deliveryId = randomUUID();
   for (const [id, clinic] of [
     [deliveryId, clinicId],
     [randomUUID(), randomUUID()],
   ]) {
-    await client.query(
+    await owner.query(
       `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, branch_id, application_id, environment,
          event_id, event_type, appointment_id, event_position, status, cause_id, correlation_id, created_at, updated_at)
        VALUES ($1, $2, $3, $2, $2, 'production', $2, 'appointment.created', $4, 0, 'failed', $2, $2, now(), now())`,
       [id, randomUUID(), clinic, stream.slice("appointment-".length)],
     );
   }
-  await client.query("INSERT INTO webhooks.attempt VALUES ($1, 1, now(), 42, 500, NULL, $2)", [
+  await owner.query("INSERT INTO webhooks.attempt VALUES ($1, 1, now(), 42, 500, NULL, $2)", [
     deliveryId,
     responseBody,
   ]);
-  await client.end();
 }
 
 export const getTypes = (events: AuditEvent[]) => events.map(({ type }) => type);
+
+// biome-ignore lint/suspicious/noExplicitAny: each test knows which fields it expects
+export const readJson = (file: string): any => JSON.parse(fs.readFileSync(file, "utf8"));
+
+/** Parses JSON lines. */
+// biome-ignore lint/suspicious/noExplicitAny: each test knows which fields it expects
+export const parseLines = (text: string): any[] =>
+  text
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line));

@@ -161,6 +161,7 @@ async function createApps(log: EventLog, application: partner.TestApplication) {
       pool: { query: async () => refuse() },
     },
     client: new Proxy({}, { get: () => refuse }),
+    index: new Proxy({}, { get: () => refuse }),
   } as unknown as QueryApiOptions & CommandAppOptions & Parameters<typeof createAuditApp>[0];
   const auditor = { name: "Ada", clinicIds: null, expiresAt: null };
   const registerOne = () =>

@@ -5,23 +5,18 @@ import { expect } from "chai";
 import { cancelAppointment, requestAppointment } from "../../../../command/operations/appointment-operations.ts";
 import { createTestOperatorContext } from "../../../support/partner.ts";
 import { createSigningKeys } from "../world.ts";
-import { type ExportWorld, startExportWorld } from "./export-world.ts";
+import { useExport } from "./export-world.ts";
 
 describe("an audit export", () => {
-  let world: ExportWorld;
+  const { world, history, exported, verify } = useExport();
 
-  before(async () => {
-    world = await startExportWorld();
-  });
-  after(() => world.stop());
-
-  const exportTo = (file: string) => world.run(["export", "--clinic", world.history.clinicId, "--out", file]);
+  const exportTo = (file: string) => world.run(["export", "--clinic", history.clinicId, "--out", file]);
 
   it("an export contains a clinic's events and a signed manifest, in a file that only the file's owner can read", async () => {
-    const { file, folder, lines, history } = world;
+    const { file, lines } = exported;
     expect(fs.statSync(file).mode & 0o777).to.equal(0o600);
-    expect(fs.readdirSync(folder)).not.to.include("export.ndjson.part");
-    const { code, manifest } = await world.verify(lines.join(""));
+    expect(fs.existsSync(`${file}.part`)).to.equal(false);
+    const { code, manifest } = await verify(lines.join(""));
     expect(code).to.equal(0);
     expect(manifest).to.deep.include({ format: "clinic-service-audit-export/1", clinicId: history.clinicId });
     expect(manifest).to.include({ count: lines.length - 1 });
@@ -33,19 +28,19 @@ describe("an audit export", () => {
   });
 
   it("an export does not overwrite an existing file", async () => {
-    const { code, errorLines: err } = await exportTo(world.file);
-    const line = `audit: --out ${world.file} already exists; choose another file`;
+    const { code, errorLines: err } = await exportTo(exported.file);
+    const line = `audit: --out ${exported.file} already exists; choose another file`;
     expect([code, err]).to.deep.equal([2, [line]]);
   });
 
   it("if an export cannot write the file, the export reports the reason in one line and keeps existing files", async () => {
-    const { folder, file } = world;
+    const { folder } = world;
     const blockedFile = path.join(folder, "blocked.ndjson");
     fs.mkdirSync(path.join(`${blockedFile}.part`, "inner"), { recursive: true });
     const cases = [
       [blockedFile, "directory"],
       [path.join(folder, "no-such-folder", "export.ndjson"), "ENOENT"],
-      [path.join(file, "export.ndjson"), "ENOTDIR"],
+      [path.join(exported.file, "export.ndjson"), "ENOTDIR"],
     ] as const;
     for (const [outFile, reason] of cases) {
       const { code, errorLines: err } = await exportTo(outFile);
@@ -61,12 +56,12 @@ describe("an audit export", () => {
     const file = path.join(world.folder, "again.ndjson");
     fs.writeFileSync(`${file}.part`, "half a li");
     expect((await exportTo(file)).code).to.equal(0);
-    expect((await world.verify(fs.readFileSync(file, "utf8"))).code).to.equal(0);
+    expect((await verify(fs.readFileSync(file, "utf8"))).code).to.equal(0);
     expect([fs.existsSync(`${file}.part`), fs.statSync(file).mode & 0o777]).to.deep.equal([false, 0o600]);
   });
 
   it("two exports of the same range differ only in the manifest's time and author", async () => {
-    const { clinicId } = world.history;
+    const { clinicId } = history;
     const rangeEnd = new Date().toISOString();
     const auditor = await world.registerAuditor([clinicId]);
     const getLines = async () =>
@@ -83,11 +78,11 @@ describe("an audit export", () => {
       `/audit/v1/events?stream=auditAccess-${accessId}`,
     );
     expect(lines.map(({ id, type, data }) => [id, type, data.action])).to.eql([[accessId, "AuditAccessed", "export"]]);
-    expect((await world.verify(firstLines.join(""))).ok).to.equal(true);
+    expect((await verify(firstLines.join(""))).ok).to.equal(true);
   });
 
   it("an export excludes events that are appended after the start of the export", async () => {
-    const { clinicId, branchId, animalId } = world.history;
+    const { clinicId, branchId, animalId } = history;
     let isWriting = true;
     const writePromise = (async () => {
       while (isWriting) {
@@ -103,7 +98,7 @@ describe("an audit export", () => {
     const auditor = await world.registerAuditor([clinicId]);
     for (let round = 0; round < 3; round += 1) {
       const { text } = await auditor.request(`/audit/v1/export?clinic=${clinicId}`);
-      const { ok, manifest } = await world.verify(text);
+      const { ok, manifest } = await verify(text);
       expect(ok).to.equal(true);
       expect(BigInt(manifest.last.position) <= BigInt(manifest.made.logEnd)).to.equal(true);
     }
@@ -129,7 +124,7 @@ describe("an audit export", () => {
 
   it("an export without a signing key fails and reports the missing setting in one line", async () => {
     const { EVENTSTORE_URL } = world.env;
-    const { code, errorLines: err } = await world.run(["export", "--clinic", world.history.clinicId], {
+    const { code, errorLines: err } = await world.run(["export", "--clinic", history.clinicId], {
       EVENTSTORE_URL,
     });
     expect([code, err.length]).to.deep.equal([2, 1]);

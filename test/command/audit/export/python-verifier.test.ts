@@ -6,16 +6,12 @@ import { promisify } from "node:util";
 import { expect } from "chai";
 import { makeTestRoot } from "../../../support/stack.ts";
 import { runAuditCommand } from "../cli-terminal.ts";
-import type { ProofVector } from "../tree/vectors.ts";
+import { treeVectors } from "../tree/vectors.ts";
 import { CLINIC_ID, createManyEvents, OTHER_CLINIC_ID } from "./vector-events.ts";
-import { exportLines } from "./vector-export.ts";
-import type { Vector } from "./vectors.ts";
+import { exportLines, exportVectors } from "./vectors.ts";
 
 const verifierFolder = fileURLToPath(new URL("../../../../docs/audit-verifier/", import.meta.url));
-const vectorFolder = fileURLToPath(new URL("./vectors/", import.meta.url));
-const treeVectorFolder = fileURLToPath(new URL("../tree/vectors/", import.meta.url));
-const treeVectors: ProofVector[] = JSON.parse(fs.readFileSync(path.join(treeVectorFolder, "vectors.json"), "utf8"));
-const vectors: Vector[] = JSON.parse(fs.readFileSync(path.join(vectorFolder, "vectors.json"), "utf8"));
+const { folder: vectorFolder, vectors } = exportVectors;
 
 /** Runs the command line of verify.py for several lists of arguments in one process, and prints the exit codes. */
 const DRIVER = `
@@ -90,16 +86,9 @@ describe("the verifier in Python", () => {
 
   it("the verifier in Python returns the expected result for each test vector", async () => {
     const results = await verifyWithPython(vectors);
-    const summaries = results.map(({ code, fault = null, line = null }, index) => ({
-      file: vectors[index]?.file,
-      keys: vectors[index]?.keys,
-      code,
-      fault,
-      line,
-    }));
-    expect(summaries).to.deep.equal(
-      vectors.map(({ file, keys, fault, line }) => ({ file, keys, code: fault === null ? 0 : 3, fault, line })),
-    );
+    expect(
+      results.map(({ code, fault = null, line = null }, index) => ({ ...vectors[index], code, fault, line })),
+    ).to.eql(vectors.map((vector) => ({ ...vector, code: vector.fault === null ? 0 : 3 })));
   });
 
   it("both verifiers accept an export with more events than blocks, and locate a removed event in its block", async () => {
@@ -130,21 +119,18 @@ describe("the verifier in Python", () => {
   });
 
   it("the verifier in Python returns the expected result for each test vector of tree heads and proofs", async () => {
-    const results = await runPythonVerifier(
-      treeVectorFolder,
-      treeVectors.map(({ file, keys, heads }) => [
-        ...["--proof", file, "--key", keys, "--json"],
-        ...heads.flatMap((head) => ["--head", head]),
-      ]),
-    );
-    const summaries = results.map(({ code, fault = null }, index) => ({ ...treeVectors[index], code, fault }));
-    expect(summaries).to.deep.equal(
-      treeVectors.map((vector) => ({ ...vector, code: vector.fault === null ? 0 : 3, fault: vector.fault })),
+    const argumentLists = treeVectors.vectors.map(({ file, keys, heads = [] }) => [
+      ...["--proof", file, "--key", keys, "--json"],
+      ...heads.flatMap((head) => ["--head", head]),
+    ]);
+    const results = await runPythonVerifier(treeVectors.folder, argumentLists);
+    expect(results.map(({ code, fault = null }, index) => ({ ...treeVectors.vectors[index], code, fault }))).to.eql(
+      treeVectors.vectors.map((vector) => ({ ...vector, code: vector.fault === null ? 0 : 3 })),
     );
   });
 
   it("the verifier in Python computes the known answers for RFC 6962", () => {
-    const { status, stderr } = spawnSync("python3", ["-c", KNOWN_ANSWERS_CHECK, verifierFolder, treeVectorFolder], {
+    const { status, stderr } = spawnSync("python3", ["-c", KNOWN_ANSWERS_CHECK, verifierFolder, treeVectors.folder], {
       encoding: "utf8",
     });
     expect([status, stderr]).to.deep.equal([0, ""]);

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { expect } from "chai";
 import pino from "pino";
-import type { AuditContext } from "../../../../command/audit/http/audited-query.ts";
+import type { AuditContext } from "../../../../command/audit/http/queries.ts";
 import { streamLines } from "../../../../command/audit/http/stream-lines.ts";
 import { LogUnavailableError } from "../../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../../shared/http/api-error.ts";

@@ -1,33 +1,14 @@
-import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import pg from "pg";
 import { startAuditService } from "../../../../command/audit/start.ts";
-import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
+import { withClient } from "../../../../deploy/local/servers/database-roles.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { parseMetrics, readSample } from "../../../support/metrics.ts";
 import { startSeparateLog } from "../../../support/own-log.ts";
 import { runAuditCommand } from "../cli-terminal.ts";
-import {
-  type AuditWorld,
-  type ClinicHistory,
-  createClinicWithHistory,
-  getTypes,
-  requestAudit,
-  startAuditWorld,
-  type TestAuditor,
-} from "../world.ts";
+import { createClinicWithHistory, getTypes, requestAudit, startAuditWorld, useAuditWorld } from "../world.ts";
 
 describe("answers from the audit index", () => {
-  let world: AuditWorld;
-  let history: ClinicHistory;
-  let auditor: TestAuditor;
-
-  before(async () => {
-    world = await startAuditWorld();
-    history = await createClinicWithHistory(world.log);
-    auditor = await world.registerAuditor([history.clinicId]);
-  });
-  after(() => world.stop());
+  const { world, history, auditor } = useAuditWorld();
 
   const request = (url: string, path: string) =>
     requestAudit(`${url}/audit/v1/${path}`, { Authorization: `Bearer ${auditor.credential}` });
@@ -48,10 +29,8 @@ describe("answers from the audit index", () => {
   });
 
   it("an index that is behind fails with 503 and its position, and the command line exits with 4", async () => {
-    const client = new pg.Client(world.database.urls.projection);
-    await client.connect();
-    await client.query("BEGIN; LOCK audit.checkpoint IN ROW EXCLUSIVE MODE; SELECT FROM audit.checkpoint FOR UPDATE");
-    try {
+    await withClient(world.database.urls.projection, async (client) => {
+      await client.query("BEGIN; LOCK audit.checkpoint IN ROW EXCLUSIVE MODE; SELECT FROM audit.checkpoint FOR UPDATE");
       const { rows } = await client.query<{ position: string }>("SELECT position FROM audit.checkpoint");
       const { status, body, headers } = await auditor.request(`/audit/v1/events?clinic=${history.clinicId}`);
       expect([status, body.error, headers.get("Retry-After")]).to.deep.equal([503, "index_behind", "2"]);
@@ -61,9 +40,7 @@ describe("answers from the audit index", () => {
       const { code, errorLines } = await runAuditCommand(["events", "--clinic", history.clinicId], { env: world.env });
       expect([code, errorLines.length]).to.deep.equal([4, 1]);
       expect(errorLines[0]).to.match(/^audit: The audit index covers the log up to position \d+ of \d+\./);
-    } finally {
-      await client.end();
-    }
+    });
     expect((await auditor.request(`/audit/v1/events?clinic=${history.clinicId}`)).status).to.equal(200);
   });
 
@@ -100,15 +77,10 @@ describe("answers from the audit index", () => {
     const reader = await world.registerAuditor([deleted.clinicId]);
     const list = async () => (await reader.request(`/audit/v1/events?clinic=${deleted.clinicId}`)).lines;
     const linesBefore = await list();
-    const client = connectEventStore(world.env.EVENTSTORE_URL as string, "test");
-    await client.tombstoneStream(deleted.stream);
-    await client.dispose();
+    await world.client.tombstoneStream(deleted.stream);
     expect(await list(), "before the events are scavenged").to.deep.equal(linesBefore);
     // The embedded log cannot scavenge, so the rows get ids that it does not contain.
-    const owner = new pg.Client(world.database.urls.projection);
-    await owner.connect();
-    await owner.query("UPDATE audit.event SET event_id = gen_random_uuid() WHERE stream = $1", [deleted.stream]);
-    await owner.end();
+    await world.owner.query("UPDATE audit.event SET event_id = gen_random_uuid() WHERE stream = $1", [deleted.stream]);
     const lines = await list();
     expect(getTypes(lines)).to.deep.equal(getTypes(linesBefore));
     const missing = lines.filter(({ problem }) => problem === "missing_in_log");
@@ -118,10 +90,9 @@ describe("answers from the audit index", () => {
     expect(missing[0].actor).to.deep.equal({ type: "operator", id: "test" });
     const exported = await reader.request(`/audit/v1/export?clinic=${deleted.clinicId}`).catch((error: Error) => error);
     expect(exported).to.be.instanceOf(TypeError);
-    const out = `/tmp/${randomUUID()}.ndjson`;
-    const args = ["export", "--clinic", deleted.clinicId, "--out", out];
-    const { code, errorLines } = await runAuditCommand(args, { env: world.env });
+    const args = ["export", "--clinic", deleted.clinicId, "--out", world.nameFile()];
+    const { code, errorLines } = await world.run(args);
     expect([code, errorLines[0]?.includes(`revision 0 of ${deleted.stream}, revision 1 of`)]).to.deep.equal([3, true]);
-    expect((await runAuditCommand([...args, "--read-log"], { env: world.env })).code).to.equal(0);
+    expect((await world.run([...args, "--read-log"])).code).to.equal(0);
   });
 });

@@ -1,29 +1,19 @@
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
-import pg from "pg";
+import type pg from "pg";
 import { TREE_HEAD_STREAM } from "../../../../command/audit/tree/published-heads.ts";
-import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
-import { startTreeWorld, type TreeWorld } from "../tree/tree-world.ts";
-import { type ClinicHistory, createClinicWithHistory } from "../world.ts";
+import { eventually } from "../../../support/eventually.ts";
+import { createClinicWithHistory, useAuditWorld } from "../world.ts";
 
 describe("the comparison of the audit index with the log", () => {
-  let world: TreeWorld;
-  let history: ClinicHistory;
-  let owner: pg.Client;
+  const { world, history } = useAuditWorld();
+  let owner: pg.Pool;
 
   before(async () => {
-    world = await startTreeWorld();
-    owner = new pg.Client(world.database.urls.projection);
-    await owner.connect();
-    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
-    await client.appendToStream("laboratory", jsonEvent({ type: "Sample", data: {} }));
-    await client.dispose();
-    for (let count = 0; count < 3; count += 1) history = await createClinicWithHistory(world.log);
+    ({ owner } = world);
+    await world.client.appendToStream("laboratory", jsonEvent({ type: "Sample", data: {} }));
+    for (let count = 0; count < 2; count += 1) await createClinicWithHistory(world.log);
     await world.publishHead();
-  });
-  after(async () => {
-    await owner?.end();
-    await world?.stop();
   });
 
   const verify = () => world.run(["verify-index"]);
@@ -106,9 +96,10 @@ describe("the comparison of the audit index with the log", () => {
     const revision = async () => (await world.log.readLast(TREE_HEAD_STREAM))?.revision;
     const revisionBefore = await revision();
     const { stream } = await createClinicWithHistory(world.log);
-    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
-    await world.index.awaitLogEnd(client);
-    await client.dispose();
+    await eventually(
+      "the row",
+      async () => (await owner.query("SELECT FROM audit.event WHERE stream = $1", [stream])).rowCount === 3,
+    );
     await owner.query("UPDATE audit.event SET clinics = '{}' WHERE stream = $1", [stream]);
     const { code, errorLines } = await world.run(["tree-head"]);
     expect([code, await revision()]).to.deep.equal([3, revisionBefore]);

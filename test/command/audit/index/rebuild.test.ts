@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { expect } from "chai";
-import pg from "pg";
+import type pg from "pg";
 import { createAuditSigner } from "../../../../command/audit/export/signing.ts";
 import { TREE_HEAD_STREAM } from "../../../../command/audit/tree/published-heads.ts";
 import { signTreeHead } from "../../../../command/audit/tree/tree-head.ts";
@@ -11,29 +11,19 @@ import { buildNodeCommand, PROJECT_FOLDER } from "../../../../deploy/local/setup
 import type { AuditTreeEvent } from "../../../../shared/domain/events/audit.ts";
 import { readConfig } from "../../../../shared/runtime/config.ts";
 import { eventually } from "../../../support/eventually.ts";
-import { readJson, startTreeWorld, type TreeWorld } from "../tree/tree-world.ts";
-import { type ClinicHistory, createClinicWithHistory, getTypes, type TestAuditor } from "../world.ts";
+import { createClinicWithHistory, getTypes, readJson, useAuditWorld } from "../world.ts";
 
 describe("a rebuild of the audit index", () => {
-  let world: TreeWorld;
+  const { world, history, auditor } = useAuditWorld();
   let env: NodeJS.ProcessEnv;
-  let owner: pg.Client;
-  let history: ClinicHistory;
-  let auditor: TestAuditor;
+  let owner: pg.Pool;
   let headFile: string;
 
   before(async () => {
-    world = await startTreeWorld();
+    ({ owner } = world);
     env = { ...world.env, DATABASE_URL: world.database.urls.projection };
-    owner = new pg.Client(world.database.urls.projection);
-    await owner.connect();
-    for (let count = 0; count < 3; count += 1) history = await createClinicWithHistory(world.log);
-    auditor = await world.registerAuditor([history.clinicId]);
+    for (let count = 0; count < 2; count += 1) await createClinicWithHistory(world.log);
     headFile = await world.publishHead();
-  });
-  after(async () => {
-    await owner?.end();
-    await world?.stop();
   });
 
   const listEvents = async () => {

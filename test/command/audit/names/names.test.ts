@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { findNames } from "../../../../command/audit/names/find-names.ts";
 import type { AuditAccessEvent } from "../../../../shared/domain/events/audit.ts";
-import { toInstant } from "../../../../shared/domain/time/rfc3339.ts";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
 import {
   animalRegistered,
@@ -242,20 +241,6 @@ describe("auditors' search by names", () => {
       expect(status, text).to.equal(200);
       return body.appointments.map(({ id }: { id: string }) => appointmentIds.indexOf(id));
     };
-  }
-
-  for (const [timezone, day, dayBefore, firstMidnight] of [
-    ["Atlantic/Azores", "2026-10-25", "2026-10-24", "2026-10-25T00:00:00Z"],
-    ["America/Havana", "2025-11-02", "2025-11-01", "2025-11-02T04:00:00Z"],
-    ["Asia/Amman", "2021-10-29", "2021-10-28", "2021-10-28T21:00:00Z"],
-  ] as const) {
-    it(`GET /audit/v1/appointments lists both hours after the midnights of ${day} in ${timezone}`, async () => {
-      const times = [-60_000, 30 * 60_000, 90 * 60_000].map((ms) => toInstant(Date.parse(firstMidnight) + ms));
-      const list = await addAppointments(timezone, times);
-      expect(await list(`day=${day}`)).to.deep.equal([1, 2]);
-      expect(await list(`day=${dayBefore}`)).to.deep.equal([0]);
-      expect(await list(`day=${day}&time=00:30`)).to.deep.equal([1, 2]);
-    });
   }
 
   it("GET /audit/v1/appointments lists the appointments of a time that the clocks repeat, skip, or reach after midnight", async () => {

@@ -6,15 +6,14 @@ import pg from "pg";
 import { TREE_HEAD_STREAM } from "../../../../command/audit/tree/published-heads.ts";
 import { registerCustomer } from "../../../../command/operations/customer-operations.ts";
 import type { AuditTreeEvent } from "../../../../shared/domain/events/audit.ts";
-import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../../shared/eventstore/log.ts";
 import { createTestDataKeys } from "../../../support/data-keys.ts";
 import { createClinic, createTestOperatorContext } from "../../../support/partner.ts";
 import { createStoredMetadata } from "../../../support/stored-metadata.ts";
-import { readJson, startTreeWorld, type TreeWorld } from "./tree-world.ts";
+import { parseLines, readJson, startAuditWorld, useAuditWorld } from "../world.ts";
 
 describe("proofs", () => {
-  let world: TreeWorld;
+  const { world, history, auditor } = useAuditWorld();
   let clinicId: string;
   let otherClinicId: string;
   let earlierFile: string;
@@ -23,8 +22,7 @@ describe("proofs", () => {
   let event: any;
 
   before(async () => {
-    world = await startTreeWorld();
-    ({ clinicId } = await createClinic(world.log));
+    ({ clinicId } = history);
     earlierFile = await world.publishHead();
     otherClinicId = (await createClinic(world.log)).clinicId;
     laterFile = await world.publishHead();
@@ -32,7 +30,6 @@ describe("proofs", () => {
     await world.run(["export", "--clinic", clinicId, "--out", exportFile]);
     event = JSON.parse(fs.readFileSync(exportFile, "utf8").split("\n")[3] ?? "");
   });
-  after(() => world.stop());
 
   const verify = async (file: string, ...args: string[]) => {
     const { code, output } = await world.run(["verify-proof", file, "--key", world.keyFile, "--json", ...args], {});
@@ -53,19 +50,13 @@ describe("proofs", () => {
   });
 
   it("the access of an inclusion proof is recorded with the event's clinic", async () => {
-    const auditor = await world.registerAuditor([clinicId]);
     await auditor.request(`/audit/v1/inclusion-proof?position=${event.position}`);
     const { output } = await world.run(["events", "--auditor", auditor.auditorId, "--json"]);
-    const access = output
-      .trimEnd()
-      .split("\n")
-      .map((line) => JSON.parse(line))
-      .findLast(({ type }) => type === "AuditAccessed");
+    const access = parseLines(output).findLast(({ type }) => type === "AuditAccessed");
     expect(access.data).to.deep.include({ action: "prove-inclusion", clinicIds: [clinicId] });
   });
 
   it("an auditor gets a proof for an event of the auditor's clinic, which contains nothing else but hashes", async () => {
-    const auditor = await world.registerAuditor([clinicId]);
     const { status, text } = await auditor.request(`/audit/v1/inclusion-proof?position=${event.position}`);
     expect(status).to.equal(200);
     const { event: provenEvent, path, head, index, format, ...others } = JSON.parse(text);
@@ -80,11 +71,11 @@ describe("proofs", () => {
     const stranger = await world.registerAuditor([otherClinicId]);
     const { status, body } = await stranger.request(`/audit/v1/inclusion-proof?position=${event.position}`);
     expect([status, body.error]).to.deep.equal([404, "event_not_found"]);
-    const auditor = await world.registerAuditor(null);
-    const noEvent = await auditor.request(`/audit/v1/inclusion-proof?position=${BigInt(event.position) + 1n}`);
+    const unlimited = await world.registerAuditor(null);
+    const noEvent = await unlimited.request(`/audit/v1/inclusion-proof?position=${BigInt(event.position) + 1n}`);
     expect([noEvent.status, noEvent.body.error]).to.deep.equal([404, "event_not_found"]);
     const treeHeadPosition = (await world.log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM))?.position;
-    const newEvent = await auditor.request(`/audit/v1/inclusion-proof?position=${treeHeadPosition}`);
+    const newEvent = await unlimited.request(`/audit/v1/inclusion-proof?position=${treeHeadPosition}`);
     expect([newEvent.status, newEvent.body.error]).to.deep.equal([409, "event_not_in_tree"]);
   });
 
@@ -110,7 +101,7 @@ describe("proofs", () => {
 
   it("a proof fails if the log no longer contains the events of a tree head", async () => {
     const { AUDIT_SIGNING_KEYS = "" } = world.env;
-    const changedWorld = await startTreeWorld({ AUDIT_SIGNING_KEYS });
+    const changedWorld = await startAuditWorld({ AUDIT_SIGNING_KEYS });
     try {
       for (let count = 0; count < 3; count += 1) await createClinic(changedWorld.log);
       const { code, errorLines } = await changedWorld.run([
@@ -124,11 +115,10 @@ describe("proofs", () => {
   });
 
   it("after an erasure, earlier tree heads still prove the encrypted event and the log", async () => {
-    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
     const pool = new pg.Pool({ connectionString: world.database.urls.command, max: 1 });
     try {
       const dataKeys = createTestDataKeys(pool);
-      const log = createEventLog(client, { dataKeys });
+      const log = createEventLog(world.client, { dataKeys });
       const customerId = randomUUID();
       const contact = { fullName: "Ana Kos", phone: null, email: null, city: null };
       await registerCustomer(log, { clinicId, customerId, ...contact }, createTestOperatorContext());
@@ -143,38 +133,32 @@ describe("proofs", () => {
       const consistency = await world.run(["prove-consistency", "--from", headFile, "--to", await world.publishHead()]);
       expect(await verify(world.writeFile(consistency.output))).to.include({ code: 0, kind: "consistency-proof" });
     } finally {
-      await Promise.all([client.dispose(), pool.end()]);
+      await pool.end();
     }
   });
 
   it("events that only a newer release can read are leaves in the form of exports, and events of other programs are not", async () => {
-    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
-    try {
-      const metadata = { ...createStoredMetadata(), clinicId, actor: { type: "robot", id: "r2" }, reviewedBy: "grace" };
-      const [id, foreignId] = [randomUUID(), randomUUID()];
-      const data = { clinicId, sampleId: id };
-      await client.appendToStream(`laboratory-${id}`, jsonEvent({ id, type: "SampleTaken", data, metadata }));
-      await client.appendToStream("billing-1", jsonEvent({ id: foreignId, type: "InvoiceSent", data: { clinicId } }));
-      const headFile = await world.publishHead();
-      const file = world.writeFile((await world.run(["prove-inclusion", "--event", id, "--head", headFile])).output);
-      expect(await verify(file, "--head", headFile)).to.include({ code: 0, kind: "inclusion-proof" });
-      const provenEvent = readJson(file).event;
-      expect(provenEvent).to.deep.include({ actor: metadata.actor, metadata: { reviewedBy: "grace" } });
-      const exportFile = world.nameFile();
-      await world.run(["export", "--clinic", clinicId, "--out", exportFile]);
-      const exportedEvents = fs
-        .readFileSync(exportFile, "utf8")
-        .split("\n")
-        .filter((line) => line.includes(id))
-        .map((line) => JSON.parse(line));
-      expect(exportedEvents).to.deep.equal([{ ...provenEvent, problem: exportedEvents[0].problem }]);
-      const auditor = await world.registerAuditor([clinicId]);
-      const { text } = await auditor.request(`/audit/v1/inclusion-proof?position=${provenEvent.position}`);
-      expect(JSON.parse(text).event).to.deep.equal(provenEvent);
-      expect((await world.run(["prove-inclusion", "--event", foreignId])).code).to.equal(3);
-    } finally {
-      await client.dispose();
-    }
+    const metadata = { ...createStoredMetadata(), clinicId, actor: { type: "robot", id: "r2" }, reviewedBy: "grace" };
+    const [id, foreignId] = [randomUUID(), randomUUID()];
+    const data = { clinicId, sampleId: id };
+    await world.client.appendToStream(`laboratory-${id}`, jsonEvent({ id, type: "SampleTaken", data, metadata }));
+    await world.client.appendToStream(
+      "billing-1",
+      jsonEvent({ id: foreignId, type: "InvoiceSent", data: { clinicId } }),
+    );
+    const headFile = await world.publishHead();
+    const file = world.writeFile((await world.run(["prove-inclusion", "--event", id, "--head", headFile])).output);
+    expect(await verify(file, "--head", headFile)).to.include({ code: 0, kind: "inclusion-proof" });
+    const provenEvent = readJson(file).event;
+    expect(provenEvent).to.deep.include({ actor: metadata.actor, metadata: { reviewedBy: "grace" } });
+    const exportFile = world.nameFile();
+    await world.run(["export", "--clinic", clinicId, "--out", exportFile]);
+    const lines = fs.readFileSync(exportFile, "utf8").split("\n");
+    const exportedEvents = lines.filter((line) => line.includes(id)).map((line) => JSON.parse(line));
+    expect(exportedEvents).to.deep.equal([{ ...provenEvent, problem: exportedEvents[0].problem }]);
+    const { text } = await auditor.request(`/audit/v1/inclusion-proof?position=${provenEvent.position}`);
+    expect(JSON.parse(text).event).to.deep.equal(provenEvent);
+    expect((await world.run(["prove-inclusion", "--event", foreignId])).code).to.equal(3);
   });
 
   it("an event that the tree does not contain has no proof, and a file that is missing or has no tree head is refused", async () => {

@@ -6,7 +6,7 @@ import { expect } from "chai";
 import { listenOnLoopback } from "../../../support/loopback.ts";
 import { createClinic } from "../../../support/partner.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
-import { startTreeWorld } from "./tree-world.ts";
+import { startAuditWorld } from "../world.ts";
 
 const run = promisify(execFile);
 
@@ -44,7 +44,7 @@ describe("time stamps of tree heads", () => {
     fs.mkdirSync(`${folder}/.local`);
     const headFile = `${folder}/.local/head.json`;
     const host = await startTimeStampServer(folder);
-    const world = await startTreeWorld();
+    const world = await startAuditWorld();
     try {
       await createClinic(world.log);
       expect((await world.run(["tree-head", "--out", headFile])).code).to.equal(0);

@@ -4,19 +4,16 @@ import { createAuditSigner } from "../../../../command/audit/export/signing.ts";
 import { publishTreeHead } from "../../../../command/audit/tree/publish-tree-head.ts";
 import { TREE_HEAD_STREAM } from "../../../../command/audit/tree/published-heads.ts";
 import type { AuditTreeEvent } from "../../../../shared/domain/events/audit.ts";
-import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { readConfig } from "../../../../shared/runtime/config.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { createClinic, createTestOperatorContext } from "../../../support/partner.ts";
-import { createPlainLog } from "../../../support/plain-log.ts";
-import { createSigningKeys } from "../world.ts";
-import { readJson, startTreeWorld, type TreeWorld } from "./tree-world.ts";
+import { type AuditWorld, createSigningKeys, readJson, startAuditWorld } from "../world.ts";
 
 describe("tree heads", () => {
-  let world: TreeWorld;
+  let world: AuditWorld;
 
   before(async () => {
-    world = await startTreeWorld();
+    world = await startAuditWorld();
   });
   after(() => world.stop());
 
@@ -57,19 +54,9 @@ describe("tree heads", () => {
     const lastPosition = (await world.log.readLast(`clinic-${clinicId}`))?.position ?? 0n;
     const revision = (await world.log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM))?.revision ?? 0n;
     const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], world.env));
-    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
     const { signal } = new AbortController();
-    const options = {
-      log: createPlainLog(client),
-      client,
-      signer,
-      context: createTestOperatorContext(),
-      pool: world.pool,
-      index: world.index,
-      signal,
-    };
+    const options = { ...world, signer, context: createTestOperatorContext(), signal };
     const publications = await Promise.all([publishTreeHead(options), publishTreeHead(options)]);
-    await client.dispose();
     expect(publications.map(({ isNew }) => isNew).sort()).to.deep.equal([false, true]);
     for (const { head } of publications) expect(BigInt(head?.treeHead.logPosition ?? 0) >= lastPosition).to.equal(true);
     expect((await world.log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM))?.revision).to.equal(revision + 1n);
@@ -102,7 +89,7 @@ describe("tree heads", () => {
     const treeHeadEvent = await world.log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM);
     if (!treeHeadEvent) throw new Error("no tree head is published");
     const { AUDIT_SIGNING_KEYS = "" } = world.env;
-    const otherWorld = await startTreeWorld({ AUDIT_SIGNING_KEYS });
+    const otherWorld = await startAuditWorld({ AUDIT_SIGNING_KEYS });
     try {
       await createClinic(otherWorld.log);
       const { id, type, data, metadata } = treeHeadEvent;
@@ -123,7 +110,7 @@ describe("tree heads", () => {
   });
 
   it("the audit service publishes tree heads at the interval, as long as there are new events, and verifies the index", async () => {
-    const ownWorld = await startTreeWorld({ AUDIT_TREE_HEAD_INTERVAL_MS: "20" });
+    const ownWorld = await startAuditWorld({ AUDIT_TREE_HEAD_INTERVAL_MS: "20" });
     try {
       const readSize = async () => (await ownWorld.log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM))?.data.size;
       await createClinic(ownWorld.log);

@@ -5,13 +5,7 @@
 import type { AuditEvent } from "../../../../command/audit/log/audit-event.ts";
 import { toLeaf } from "../../../../command/audit/tree/leaves.ts";
 import { readConsistencyPath, readLeafPath } from "../../../../command/audit/tree/merkle-tree.ts";
-import {
-  CONSISTENCY_PROOF_FORMAT,
-  type ConsistencyProof,
-  INCLUSION_PROOF_FORMAT,
-  type InclusionProof,
-  type ProofFaultCode,
-} from "../../../../command/audit/tree/proof.ts";
+import { CONSISTENCY_PROOF_FORMAT, INCLUSION_PROOF_FORMAT } from "../../../../command/audit/tree/proof.ts";
 import {
   formatDocument,
   type SignedTreeHead,
@@ -20,19 +14,10 @@ import {
 } from "../../../../command/audit/tree/tree-head.ts";
 import { newerMetadataEvents, treeEvents } from "../export/vector-events.ts";
 import { createTestSigner, retiredKey, signingKey } from "../export/vector-keys.ts";
+import { readVectors } from "../export/vectors.ts";
 import { growTree } from "./test-tree.ts";
 
-/** An entry of `vectors.json`: a file and the result of its verification. */
-export interface ProofVector {
-  file: string;
-  /** Name of the file with the trusted keys. */
-  keys: string;
-  /** Names of files with tree heads that the verifier holds. */
-  heads: string[];
-  description: string;
-  /** Code of the expected fault; null for a genuine file. */
-  fault: ProofFaultCode | null;
-}
+export const treeVectors = readVectors(new URL("./vectors/", import.meta.url));
 
 const leaves = treeEvents.map(toLeaf);
 const SIZE = leaves.length;
@@ -58,7 +43,7 @@ async function buildHead(size: number, fields: Partial<TreeHead> = {}, key = sig
   return signTreeHead(await createTestSigner(key), { treeId: TREE_ID, size, root, logPosition, at, ...fields });
 }
 
-async function buildInclusion(index: number, head: SignedTreeHead): Promise<InclusionProof> {
+async function buildInclusion(index: number, head: SignedTreeHead) {
   const event = leaves[index]?.event;
   if (!event) throw new Error(`there is no leaf ${index}`);
   return {
@@ -70,13 +55,13 @@ async function buildInclusion(index: number, head: SignedTreeHead): Promise<Incl
   };
 }
 
-async function buildConsistency(from: SignedTreeHead, to: SignedTreeHead): Promise<ConsistencyProof> {
+async function buildConsistency(from: SignedTreeHead, to: SignedTreeHead) {
   const { path } = await describeTree(to.treeHead.size, { size: from.treeHead.size });
   return { format: CONSISTENCY_PROOF_FORMAT, from, to, path };
 }
 
 /** Builds the proof that an event is the only leaf of a tree. */
-async function buildOnlyInclusion(auditEvent: AuditEvent): Promise<InclusionProof> {
+async function buildOnlyInclusion(auditEvent: AuditEvent) {
   const { event, hash } = toLeaf(auditEvent);
   const head = await buildHead(1, { root: hash.toString("hex"), logPosition: event.position });
   return { format: INCLUSION_PROOF_FORMAT, event, index: 0, path: [], head };

@@ -146,7 +146,8 @@ export function createLineQueue() {
       const end = Promise.all(earlierEnds).then(run);
       for (const id of ids) {
         const earlier = endsById.get(id);
-        const uses = Promise.all([earlier?.uses, end]);
+        // A result would keep those of all earlier lines in memory.
+        const uses = Promise.all([earlier?.uses, end]).then(() => undefined);
         const ends = { changes: id === changedId ? uses : earlier?.changes, uses };
         endsById.set(id, ends);
         void uses.then(() => endsById.get(id) === ends && endsById.delete(id));

@@ -116,84 +116,42 @@ describe("an imported appointment", () => {
     expect(state?.status).to.equal("confirmed");
   });
 
-  const wrongImports: [string, AppointmentImport, Partial<typeof facts>, string][] = [
-    ["another branch", { ...pastImport, branchId: "x" }, {}, "branchId is not a branch of the clinic"],
-    [
-      "an animal of another clinic",
-      pastImport,
-      createOwnedStates("other-clinic"),
-      "animalId is not an animal of the clinic",
-    ],
-    [
-      "a customer of another clinic",
-      { ...pastImport, customerId: "customer" },
-      { customer: createOwnedStates("other-clinic").customer },
-      "customerId is not a customer of the clinic",
-    ],
-    [
-      "a resource of another clinic",
-      pastImport,
-      { resources: [createRoom("other-clinic", branchId)] },
-      "resourceIds.0 is not a resource of the branch",
-    ],
-    [
-      "a resource of another branch",
-      pastImport,
-      { resources: [createRoom(clinicId, "other")] },
-      "resourceIds.0 is not a resource of the branch",
-    ],
-    [
-      "a resource that does not exist",
-      pastImport,
-      { resources: [undefined] },
-      "resourceIds.0 is not a resource of the branch",
-    ],
-    [
-      "a retired resource for a future appointment",
-      futureImport,
-      { resources: [createRoom(clinicId, branchId, true)] },
-      "resourceIds.0 is a retired resource",
-    ],
-    [
-      "an open status for a past appointment",
-      { ...pastImport, status: "confirmed" },
-      {},
-      "status must be one of completed, cancelled, no_show for an appointment in the past",
-    ],
-    [
-      "a final status for a future appointment",
-      { ...futureImport, status: "completed" },
-      {},
-      "status must be one of requested, confirmed, cancelled for an appointment in the future",
-    ],
-    [
-      "resources of a cancelled appointment",
-      { ...pastImport, status: "cancelled" },
-      {},
-      "resourceIds must be empty: a cancelled appointment has no resources",
-    ],
-    [
-      "`statusAt` in the future",
-      { ...pastImport, statusAt: toInstantInMinutes(1) },
-      {},
-      "statusAt must not be in the future",
-    ],
-    [
-      "`requestedAt` after `statusAt`",
-      { ...pastImport, requestedAt: toInstantInMinutes(-1) },
-      {},
-      "requestedAt must not be after statusAt",
-    ],
+  const { animal, customer } = createOwnedStates("other-clinic");
+  const room = (owner: string, branch: string, isRetired = false) => ({
+    resources: [createRoom(owner, branch, isRetired)],
+  });
+  const noResource = "resourceIds.0 is not a resource of the branch";
+  const future = { scheduledAt: futureImport.scheduledAt, statusAt: null };
+  const [pastStatus, futureStatus] = [
+    "status must be one of completed, cancelled, no_show for an appointment in the past",
+    "status must be one of requested, confirmed, cancelled for an appointment in the future",
+  ];
+  const cancelled = "resourceIds must be empty: a cancelled appointment has no resources";
+  const later = toInstantInMinutes(1);
+  const retired = "resourceIds.0 is a retired resource";
+  const wrongImports: [string, Partial<AppointmentImport>, Partial<typeof facts>, string][] = [
+    ["another branch", { branchId: "x" }, {}, "branchId is not a branch of the clinic"],
+    ["an animal of another clinic", {}, { animal, customer }, "animalId is not an animal of the clinic"],
+    ["a foreign customer", { customerId: "customer" }, { customer }, "customerId is not a customer of the clinic"],
+    ["a resource of another clinic", {}, room("other-clinic", branchId), noResource],
+    ["a resource of another branch", {}, room(clinicId, "other"), noResource],
+    ["a resource that does not exist", {}, { resources: [undefined] }, noResource],
+    ["a retired resource", { ...future, status: "confirmed" }, room(clinicId, branchId, true), retired],
+    ["an open status for a past appointment", { status: "confirmed" }, {}, pastStatus],
+    ["a final status for a future appointment", { ...future, status: "completed" }, {}, futureStatus],
+    ["resources of a cancelled appointment", { status: "cancelled" }, {}, cancelled],
+    ["`statusAt` in the future", { statusAt: later }, {}, "statusAt must not be in the future"],
+    ["`requestedAt` after `statusAt`", { requestedAt: toInstantInMinutes(-1) }, {}, "requestedAt must not be after"],
     [
       "`requestedAt` in the future",
-      { ...pastImport, requestedAt: toInstantInMinutes(1), statusAt: null },
+      { requestedAt: later, statusAt: null },
       {},
       "requestedAt must not be in the future",
     ],
   ];
-  for (const [caseName, input, moreFacts, problem] of wrongImports)
+  for (const [caseName, overrides, moreFacts, problem] of wrongImports)
     it(`an imported appointment is refused with ${caseName}`, () =>
-      expect(findProblems(input, moreFacts)).to.include(problem));
+      expect(findProblems({ ...pastImport, ...overrides }, moreFacts).join("; ")).to.include(problem));
 
   it("an imported appointment in the past may use a resource that has since been retired", () => {
     expect(findProblems(pastImport, { resources: [createRoom(clinicId, branchId, true)] })).to.deep.equal([]);

@@ -288,7 +288,7 @@ describe("an import", () => {
   it("control characters and line breaks of a file cannot reach the terminal", async () => {
     const line = '{"command": "customer register", "\\u001b[2J\\n\\u202e\\u009b": 1}';
     const { errorLines } = await runClinic(["import", "-"], { env, stdin: line });
-    expect(errorLines[0]).to.contain("\\u001b[2J\\u000a\\u202e\\u009b");
+    expect(errorLines[0]).to.contain("\\u001b[2J\\n\\u202e\\u009b");
     expect(errorLines.join("")).to.not.match(/[\p{Cc}\u202e]/u);
   });
 });

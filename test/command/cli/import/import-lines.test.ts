@@ -217,85 +217,36 @@ describe("the lines of an import", () => {
   });
 
   it("if a domain rule refuses a line, the import reports which field of the line was refused", async () => {
-    const branchId = randomUUID();
-    const createId = () => randomUUID();
-    const ownerFields = { clinicId, branchId };
-    const times = { startsAt: "2097-01-01T10:00:00Z", endsAt: "2097-01-01T09:00:00Z" };
-    const lines: [object, string, string[]][] = [
-      [
-        {
-          command: "animal register",
-          animalId: createId(),
-          clinicId,
-          customerId: createId(),
-          name: "A",
-          species: "cat",
-        },
-        "customer_not_found",
-        ["$.customerId"],
-      ],
-      [
-        {
-          command: "appointment request",
-          appointmentId: createId(),
-          ...ownerFields,
-          scheduledAt: "2020-01-01T00:00:00Z",
-          animalId: createId(),
-        },
-        "validation_failed",
-        ["$.branchId", "$.animalId", "$.scheduledAt"],
-      ],
-      [
-        {
-          command: "appointment import",
-          appointmentId: createId(),
-          ...ownerFields,
-          scheduledAt: "2020-01-01T00:00:00Z",
-          status: "confirmed",
-          resourceIds: [createId(), createId()],
-        },
-        "validation_failed",
-        ["$.branchId", "$.resourceIds[0]", "$.resourceIds[1]", "$.status"],
-      ],
-      [
-        { command: "appointment confirm", appointmentId: createId(), clinicId },
-        "appointment_not_found",
-        ["$.appointmentId"],
-      ],
-      [
-        { command: "resource add", resourceId: createId(), ...ownerFields, resourceType: "room", name: "Room" },
-        "branch_not_found",
-        ["$.branchId"],
-      ],
-      [
-        { command: "customer register", customerId: createId(), clinicId: createId(), fullName: "A" },
-        "clinic_not_found",
-        ["$.clinicId"],
-      ],
-      [{ command: "clinic suspend", clinicId: createId(), reason: "x" }, "clinic_not_found", ["$.clinicId"]],
-      [
-        { command: "installation request", applicationId: createId(), clinicId },
-        "application_not_found",
-        ["$.applicationId"],
-      ],
-      [
-        {
-          command: "hold place",
-          holdId: createId(),
-          ...ownerFields,
-          branchId: clinicId,
-          ...times,
-          expiresAt: times.endsAt,
-        },
-        "branch_not_found",
-        ["$.branchId"],
-      ],
+    const past = { scheduledAt: "2020-01-01T00:00:00Z" };
+    const imported = { ...past, status: "confirmed", resourceIds: [randomUUID(), randomUUID()] };
+    const importedFields = "branchId resourceIds[0] resourceIds[1] status";
+    const [endsAt, startsAt] = ["2097-01-01T09:00:00Z", "2097-01-01T10:00:00Z"];
+    const room = { resourceType: "room", name: "Room" };
+    const cat = { name: "A", species: "cat" };
+    const requested = "branchId animalId scheduledAt";
+    /** Command, fields with unknown ids, other fields, code of the rule, and refused fields. */
+    const cases: [string, string, object, string, string][] = [
+      ["animal register", "animalId customerId", cat, "customer_not_found", "customerId"],
+      ["appointment request", "appointmentId branchId animalId", past, "validation_failed", requested],
+      ["appointment import", "appointmentId branchId", imported, "validation_failed", importedFields],
+      ["appointment confirm", "appointmentId", {}, "appointment_not_found", "appointmentId"],
+      ["resource add", "resourceId branchId", room, "branch_not_found", "branchId"],
+      ["customer register", "customerId clinicId", { fullName: "A" }, "clinic_not_found", "clinicId"],
+      ["clinic suspend", "clinicId", { reason: "x" }, "clinic_not_found", "clinicId"],
+      ["installation request", "applicationId", {}, "application_not_found", "applicationId"],
+      ["hold place", "holdId branchId", { startsAt, endsAt, expiresAt: endsAt }, "branch_not_found", "branchId"],
     ];
-    const result = await importLines([registerLine, ...lines.map(([line]) => JSON.stringify(line))].join("\n"));
+    const lines = cases.map(([command, names, fields]) => {
+      const ids = Object.fromEntries(names.split(" ").map((name) => [name, randomUUID()]));
+      return { command, clinicId, ...fields, ...ids };
+    });
+    const result = await importLines([registerLine, ...lines.map((line) => JSON.stringify(line))].join("\n"));
     expect(result.code).to.equal(3);
     const problems = result.failures
       .sort((a, b) => a.line - b.line)
       .map(({ code, problems }) => [code, problems.map(({ field }: Problem) => field)]);
-    expect(problems).to.deep.equal(lines.map(([, code, fields]) => [code, fields]));
+    expect(problems).to.deep.equal(
+      cases.map(([, , , code, fields]) => [code, fields.split(" ").map((field) => `$.${field}`)]),
+    );
   });
 });

@@ -5,37 +5,17 @@ import {
   type PartnerWorld,
   sendRequest,
   startTestCommandService,
-  type TestCommand,
 } from "../../../support/partner.ts";
-import { type RawResponse, sendOneRequest, toRequest } from "../../../support/raw-http.ts";
+import { sendOneRequest, toRequest } from "../../../support/raw-http.ts";
 import { useResource } from "../../../support/resources.ts";
 
 export const JSON_TYPE = "Content-Type: application/json";
 
 /**
- * A partner that attacks the command service, and the partner whose data it attacks. Available after the `before` hook
- * has run.
+ * Creates a partner that attacks the command service, and the partner whose data it attacks, for the calling suite. After
+ * each test, the service must still be live. The worlds are available after the `before` hook has run.
  */
-export interface Attacker {
-  readonly command: TestCommand;
-  readonly world: PartnerWorld;
-  readonly otherWorld: PartnerWorld;
-  /** Returns a valid body of POST /appointments, with the given fields replaced. */
-  createBody(overrides?: Record<string, unknown>): Record<string, unknown>;
-  getAuthorizationHeader(): string;
-  getClinicHeader(id?: string): string;
-  /** Returns the headers that give the attacker access to its own clinic. */
-  getOwnHeaders(): string[];
-  /** Returns a header with a new idempotency key. */
-  createKeyHeader(): string;
-  /** @param methodAndTarget method and target of the request line */
-  send(methodAndTarget: string, headers: string[], body?: string | Buffer): Promise<RawResponse>;
-  /** Sends POST /appointments. Default: a valid body. */
-  postAppointment(headers: string[], body?: string | Buffer): Promise<RawResponse>;
-}
-
-/** Creates an attacker for the calling suite. After each test, the service must still be live. */
-export function createAttacker(): Attacker {
+export function createAttacker() {
   const command = useResource(startTestCommandService);
   let world: PartnerWorld;
   let otherWorld: PartnerWorld;
@@ -48,30 +28,30 @@ export function createAttacker(): Attacker {
     expect(Object.keys(Object.prototype)).to.deep.equal([]);
   });
 
-  const attacker: Attacker = {
-    get command() {
-      return command;
-    },
+  /** Returns a valid body of POST /appointments, with the given fields replaced. */
+  const createBody = (overrides: Record<string, unknown> = {}) => ({
+    ...{ branchId: world.branchId, animalId: world.animalId, scheduledAt: "2099-05-04T10:00:00Z" },
+    ...overrides,
+  });
+  const getAuthorizationHeader = () => `Authorization: Bearer ${world.token}`;
+  const getClinicHeader = (id = world.clinicId) => `X-SERVICE-Clinic-ID: ${id}`;
+  /** @param methodAndTarget method and target of the request line */
+  const send = (methodAndTarget: string, headers: string[], body: string | Buffer = "") =>
+    sendOneRequest(command.url, toRequest(`${methodAndTarget} HTTP/1.1`, headers, body));
+  return {
+    command,
     get world() {
       return world;
     },
     get otherWorld() {
       return otherWorld;
     },
-    createBody: (overrides = {}) => ({
-      branchId: world.branchId,
-      animalId: world.animalId,
-      scheduledAt: "2099-05-04T10:00:00Z",
-      ...overrides,
-    }),
-    getAuthorizationHeader: () => `Authorization: Bearer ${world.token}`,
-    getClinicHeader: (id = world.clinicId) => `X-SERVICE-Clinic-ID: ${id}`,
-    getOwnHeaders: () => [attacker.getAuthorizationHeader(), attacker.getClinicHeader()],
+    ...{ createBody, getAuthorizationHeader, getClinicHeader, send },
+    /** Returns the headers that give the attacker access to its own clinic. */
+    getOwnHeaders: () => [getAuthorizationHeader(), getClinicHeader()],
     createKeyHeader: () => `Idempotency-Key: ${randomUUID()}`,
-    send: (methodAndTarget, headers, body = "") =>
-      sendOneRequest(command.url, toRequest(`${methodAndTarget} HTTP/1.1`, headers, body)),
-    postAppointment: (headers, body = JSON.stringify(attacker.createBody())) =>
-      attacker.send("POST /production/v1/appointments", headers, body),
+    /** Sends POST /appointments. Default: a valid body. */
+    postAppointment: (headers: string[], body: string | Buffer = JSON.stringify(createBody())) =>
+      send("POST /production/v1/appointments", headers, body),
   };
-  return attacker;
 }

@@ -7,55 +7,30 @@ describe("attacks on the partner API with headers", () => {
   const { getAuthorizationHeader, getClinicHeader, getOwnHeaders, createKeyHeader, postAppointment } = attacker;
   const getBranchHeader = (id: string) => `X-SERVICE-Branch-ID: ${id}`;
 
+  const getOtherId = () => attacker.otherWorld.clinicId;
+  /** Values of invalid clinic headers. */
+  const clinicIds: [string, () => string[]][] = [
+    ["no clinic header", () => []],
+    ["an empty clinic header", () => [""]],
+    ["a clinic header that is not a UUID", () => ["clinic"]],
+    ["two clinic headers that name different clinics", () => [attacker.world.clinicId, getOtherId()]],
+    ["two clinic headers that name the same clinic", () => [attacker.world.clinicId, attacker.world.clinicId]],
+    ["two clinics in one clinic header", () => [`${attacker.world.clinicId}, ${getOtherId()}`]],
+    ["another header in the clinic header", () => [`${attacker.world.clinicId}%0d%0aX-SERVICE-Branch-ID: x`]],
+    ["SQL in the clinic header", () => ["' OR '1'='1"]],
+    ["an object in the clinic header", () => [`{"$ne":null}`]],
+    ["30 KB in the clinic header", () => ["a".repeat(30_000)]],
+  ];
+  const getForeignToken = () => `Authorization: Bearer ${attacker.otherWorld.token}`;
+  const getBranchHeaders = () => [attacker.world.branchId, attacker.world.otherBranchId].map(getBranchHeader);
   /** Each case adds headers to those of a request with a token, an idempotency key and a JSON body. */
   const cases: [string, number, string, () => string[]][] = [
-    ["no clinic header", 403, "clinic_header_invalid", () => []],
-    ["an empty clinic header", 403, "clinic_header_invalid", () => [getClinicHeader("")]],
-    ["a clinic header that is not a UUID", 403, "clinic_header_invalid", () => [getClinicHeader("clinic")]],
-    [
-      "two clinic headers that name different clinics",
-      403,
-      "clinic_header_invalid",
-      () => [getClinicHeader(), getClinicHeader(attacker.otherWorld.clinicId)],
-    ],
-    [
-      "two clinic headers that name the same clinic",
-      403,
-      "clinic_header_invalid",
-      () => [getClinicHeader(), getClinicHeader()],
-    ],
-    [
-      "two clinics in one clinic header",
-      403,
-      "clinic_header_invalid",
-      () => [getClinicHeader(`${attacker.world.clinicId}, ${attacker.otherWorld.clinicId}`)],
-    ],
-    [
-      "an encoded line break and another header in the clinic header",
-      403,
-      "clinic_header_invalid",
-      () => [getClinicHeader(`${attacker.world.clinicId}%0d%0aX-SERVICE-Branch-ID: x`)],
-    ],
-    ["SQL in the clinic header", 403, "clinic_header_invalid", () => [getClinicHeader("' OR '1'='1")]],
-    ["an object in the clinic header", 403, "clinic_header_invalid", () => [getClinicHeader(`{"$ne":null}`)]],
-    ["30 KB in the clinic header", 403, "clinic_header_invalid", () => [getClinicHeader("a".repeat(30_000))]],
+    ...clinicIds.map(([caseName, getIds]): (typeof cases)[number] => {
+      return [caseName, 403, "clinic_header_invalid", () => getIds().map((id) => getClinicHeader(id))];
+    }),
     ["two equal Authorization headers", 401, "invalid_token", getOwnHeaders],
-    [
-      "two different Authorization headers",
-      401,
-      "invalid_token",
-      () => [getClinicHeader(), `Authorization: Bearer ${attacker.otherWorld.token}`],
-    ],
-    [
-      "two branch headers",
-      403,
-      "branch_denied",
-      () => [
-        getClinicHeader(),
-        getBranchHeader(attacker.world.branchId),
-        getBranchHeader(attacker.world.otherBranchId),
-      ],
-    ],
+    ["two different Authorization headers", 401, "invalid_token", () => [getClinicHeader(), getForeignToken()]],
+    ["two branch headers", 403, "branch_denied", () => [getClinicHeader(), ...getBranchHeaders()]],
     ["two Idempotency-Key headers", 422, "validation_failed", () => [getClinicHeader(), createKeyHeader()]],
     ["two Content-Length headers", 400, "malformed_request", () => [getClinicHeader(), "Content-Length: 1"]],
   ];

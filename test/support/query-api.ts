@@ -9,7 +9,7 @@ import { requireNoSniffing } from "./no-sniffing.ts";
 import { type IdentityProvider, startIdentityProvider } from "./portal.ts";
 import { createPortalChecker } from "./portal-document.ts";
 import { createReadModelDatabase, type GivenEvent, type ReadModelDatabase } from "./read-models.ts";
-import { autoStop, releaseLater } from "./resources.ts";
+import { autoStop, useResource } from "./resources.ts";
 
 export interface PortalResponse {
   status: number;
@@ -28,7 +28,6 @@ export interface TestQueryApi {
   get(path: string, userId?: string): Promise<PortalResponse>;
   /** Creates a partner's access token. */
   createPartnerToken(claims: PartnerClaims): Promise<string>;
-  stop(): Promise<void>;
 }
 
 export interface PartnerClaims {
@@ -77,10 +76,6 @@ export async function startTestQueryApi(
       return response;
     },
     createPartnerToken: tokenServer.signToken,
-    stop: releaseLater(async () => {
-      await service.stop();
-      await Promise.all([database.close(), provider.close(), tokenServer.close()]);
-    }),
   };
 }
 
@@ -99,7 +94,7 @@ async function startTokenKeyServer() {
     response.setHeader("Content-Type", "application/json");
     response.end(JSON.stringify({ keys }));
   });
-  const { host, close } = await listenOnLoopback(server);
+  const { host } = await listenOnLoopback(server);
   const issuer = `http://${host}`;
   return {
     issuer,
@@ -125,19 +120,8 @@ async function startTokenKeyServer() {
         .setExpirationTime("900s")
         .sign(privateKey);
     },
-    close,
   };
 }
 
-/**
- * Starts a query API before the tests of a suite and stops it afterwards. The returned object is empty until mocha has
- * run the `before` hook.
- */
-export function setUpQueryApi(): TestQueryApi {
-  const api = {} as TestQueryApi;
-  before(async () => {
-    Object.assign(api, await startTestQueryApi());
-  });
-  after(() => api.stop());
-  return api;
-}
+/** Starts a query API before the tests of a suite. */
+export const setUpQueryApi = () => useResource(() => startTestQueryApi());

@@ -9,7 +9,7 @@ import { requireNoSniffing } from "./no-sniffing.ts";
 import { type IdentityProvider, startIdentityProvider } from "./portal.ts";
 import { createPortalChecker } from "./portal-document.ts";
 import { createReadModelDatabase, type GivenEvent, type ReadModelDatabase } from "./read-models.ts";
-import { autoStop, useResource } from "./resources.ts";
+import { autoStop, releaseLater, useResource } from "./resources.ts";
 
 export interface PortalResponse {
   status: number;
@@ -26,8 +26,11 @@ export interface TestQueryApi {
   given(...events: GivenEvent[]): Promise<void>;
   /** Sends a GET request, optionally as a portal user. Fails if the response differs from the OpenAPI document. */
   get(path: string, userId?: string): Promise<PortalResponse>;
+  /** Reads from the portal as a user, who must get the response. */
+  read(path: string, userId: string): Promise<PortalResponse["body"]>;
   /** Creates a partner's access token. */
   createPartnerToken(claims: PartnerClaims): Promise<string>;
+  stop(): Promise<void>;
 }
 
 export interface PartnerClaims {
@@ -62,7 +65,7 @@ export async function startTestQueryApi(
   const service = await autoStop(startQueryApi(settings));
   const responseChecker = createPortalChecker(settings.OPERATOR_NAME);
   const cookiePromises = new Map<string, Promise<string>>();
-  return {
+  const api: TestQueryApi = {
     url: service.url,
     database,
     provider,
@@ -75,8 +78,18 @@ export async function startTestQueryApi(
       if (operation) responseChecker.checkResponse(operation, response);
       return response;
     },
+    async read(path, userId) {
+      const { status, body } = await api.get(path, userId);
+      if (status !== 200) throw new Error(`${path} returned ${status}: ${JSON.stringify(body)}`);
+      return body;
+    },
     createPartnerToken: tokenServer.signToken,
+    stop: releaseLater(async () => {
+      await service.stop();
+      await Promise.all([database.close(), provider.close(), tokenServer.close()]);
+    }),
   };
+  return api;
 }
 
 /** Sends a request and parses the JSON response. */
@@ -94,7 +107,7 @@ async function startTokenKeyServer() {
     response.setHeader("Content-Type", "application/json");
     response.end(JSON.stringify({ keys }));
   });
-  const { host } = await listenOnLoopback(server);
+  const { host, close } = await listenOnLoopback(server);
   const issuer = `http://${host}`;
   return {
     issuer,
@@ -120,8 +133,9 @@ async function startTokenKeyServer() {
         .setExpirationTime("900s")
         .sign(privateKey);
     },
+    close,
   };
 }
 
-/** Starts a query API before the tests of a suite. */
-export const setUpQueryApi = () => useResource(() => startTestQueryApi());
+/** Starts a query API before the tests of a suite. The returned object is empty until mocha has run the `before` hook. */
+export const setUpQueryApi = (): TestQueryApi => useResource(startTestQueryApi);

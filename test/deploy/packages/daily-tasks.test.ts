@@ -24,7 +24,6 @@ import { createMetrics } from "../../../projection/status/metrics.ts";
 import { measureTasks } from "../../../projection/status/reporter.ts";
 import { eventually } from "../../support/eventually.ts";
 import { parseMetrics, readSample } from "../../support/metrics.ts";
-import { releaseLater } from "../../support/resources.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
 const deployFolder = fileURLToPath(new URL("../../../deploy", import.meta.url));
@@ -36,6 +35,7 @@ describe("the archive of WAL and the daily tasks", () => {
   let syncLog: string;
   let admin: pg.Pool;
   let pool: pg.Pool;
+  let stop: () => Promise<void>;
 
   before(async () => {
     const folder = mkdtempSync(join(tmpdir(), "wal-archive-"));
@@ -64,12 +64,13 @@ describe("the archive of WAL and the daily tasks", () => {
     const urls = await ensureEmbeddedDatabase(buildSuperuserUrl(port, superuser), "clinic", root.secrets.postgres);
     pool = new pg.Pool({ connectionString: urls.projection, max: 1 });
     await prepareDatabase(urls.projection, pool, pino({ enabled: false }));
-    releaseLater(async () => {
+    stop = async () => {
       await Promise.all([admin.end(), pool.end()]);
       await component.kill();
       root.release();
-    });
+    };
   });
+  after(() => stop());
 
   const readArchiver = async () => (await admin.query("SELECT * FROM pg_stat_archiver")).rows[0];
 

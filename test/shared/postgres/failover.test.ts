@@ -1,4 +1,5 @@
 import { spawnSync } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { copyFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import path from "node:path";
@@ -16,7 +17,7 @@ import { isPostgresUnavailable } from "../../../shared/runtime/failures.ts";
 import { eventually } from "../../support/eventually.ts";
 import { listenOnLoopback } from "../../support/loopback.ts";
 import { TOKEN_ISSUER } from "../../support/partner.ts";
-import { createSandboxAppointment, type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
 import { getTlsPath, startPostgresPair } from "../../support/postgres-pair.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
@@ -225,11 +226,15 @@ describe("Postgres with TLS and a standby", () => {
       expect(status, text).to.equal(201);
     });
 
+    const scheduledAt = new Date(Date.now() + 3 * 86_400_000).toISOString();
     const createdIds: string[] = [];
     const createAppointment = async () => (await createAppointmentAt()).id;
     /** @returns the id and the log position of a new appointment */
     const createAppointmentAt = async (): Promise<{ id: string; position: string }> => {
-      const { status, body, headers } = await createSandboxAppointment(partner, sandbox);
+      const { status, body, headers } = await partner.request("POST", "/appointments", {
+        headers: { "X-SERVICE-Clinic-ID": sandbox.clinicId, "Idempotency-Key": randomUUID() },
+        body: { branchId: sandbox.branches[0].id, animalId: sandbox.animals[0].id, scheduledAt },
+      });
       expect(status, JSON.stringify(body)).to.equal(201);
       createdIds.push(body.appointment.id);
       return { id: body.appointment.id, position: headers.get("X-SERVICE-Log-Position") ?? "" };

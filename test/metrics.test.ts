@@ -65,9 +65,6 @@ describe("the metrics of all services", () => {
       return REPORTED_LAST.every((name) => metrics.get(name)?.samples.length);
     });
   });
-  after(async () => {
-    await Promise.all([api.stop(), auditWorld.stop()]);
-  });
 
   const getUrl = (service: Service) =>
     ({ audit: auditWorld.url, command: api.command.url, projection: api.projectionUrl, "query-api": api.queryUrl })[

@@ -19,15 +19,12 @@
  * Checkpoints are at different positions, so the test only checks that a subscription can continue from them. Other
  * clients may write to the server while the test runs.
  */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import fc from "fast-check";
 import { z } from "zod";
-import { type LogServer, startLogServer } from "../../deploy/local/eventstore/server.ts";
-import { autoStop } from "../support/resources.ts";
+import type { LogServer } from "../../deploy/local/eventstore/server.ts";
+import { startSeparateLog } from "../support/own-log.ts";
 import { callSequence } from "./differential/call-sequences.ts";
 import { type Call, Sequence } from "./differential/calls.ts";
 import { type ServerClients, ServerRun } from "./differential/server-run.ts";
@@ -42,24 +39,17 @@ const settings = z
 
 describe("the embedded log and the server at EVENTSTORE_URL", function () {
   this.timeout((settings.DIFFERENTIAL_RUNS + 40) * 10_000);
-  let dir: string;
-  let server: LogServer | undefined;
+  let server: LogServer;
 
   before(async function () {
     if (settings.EVENTSTORE_URL === "") return this.skip();
-    dir = await mkdtemp(join(tmpdir(), "differential-log-"));
-    server = await autoStop(startLogServer({ dir, host: "127.0.0.1", port: 0 }));
-  });
-  after(async () => {
-    if (server === undefined) return;
-    await server.stop();
-    await rm(dir, { recursive: true });
+    server = await startSeparateLog({ shouldSync: true });
   });
 
   /** Sends the calls one by one, because a broken connection makes the client fail the appends of all connections. */
   async function compare(calls: readonly Call[]): Promise<void> {
     const external = connect(settings.EVENTSTORE_URL);
-    const embedded = connect(`esdb://127.0.0.1:${server!.port}?tls=false`);
+    const embedded = connect(`esdb://127.0.0.1:${server.port}?tls=false`);
     const sequence = new Sequence();
     const externalRun = await ServerRun.start(external, sequence);
     const embeddedRun = await ServerRun.start(embedded, sequence);

@@ -15,68 +15,35 @@ import { expect } from "chai";
 import fc from "fast-check";
 import { collect, createEvent, createStreamName, useLog } from "./log-under-test.ts";
 
-type ExpectedKind = typeof ANY | typeof NO_STREAM | typeof STREAM_EXISTS | "current" | "behind" | "ahead";
-
-type Step =
-  | {
-      readonly operation: "append";
-      readonly stream: number;
-      readonly count: number;
-      readonly expectedKind: ExpectedKind;
-    }
-  | { readonly operation: "retry"; readonly stream: number }
-  | {
-      readonly operation: "read";
-      readonly stream: number;
-      readonly isBackwards: boolean;
-      readonly fromRevision: number;
-    }
-  | { readonly operation: "delete" | "tombstone"; readonly stream: number };
-
-/** Expected state of a stream. `ids` contains the event ids by revision. */
+/** Expected state of a stream. */
 interface StreamModel {
   readonly name: string;
+  /** Event ids by revision. */
   readonly ids: string[];
   firstVisibleRevision: number;
   isSoftDeleted: boolean;
   isTombstoned: boolean;
-  lastAppend: { readonly events: ReturnType<typeof createEvent>[]; readonly lastRevision: bigint } | undefined;
+  lastAppend?: { readonly events: ReturnType<typeof createEvent>[]; readonly lastRevision: bigint };
 }
 
 const STREAM_COUNT = 3;
-const stream = fc.nat({ max: STREAM_COUNT - 1 });
-const expectedKindArbitrary = fc.constantFrom<ExpectedKind>(
-  ANY,
-  NO_STREAM,
-  STREAM_EXISTS,
-  "current",
-  "current",
-  "behind",
-  "ahead",
-);
-const stepArbitrary: fc.Arbitrary<Step> = fc.oneof(
-  {
-    weight: 18,
-    arbitrary: fc.record({
-      operation: fc.constant("append" as const),
-      stream,
-      count: fc.integer({ min: 1, max: 4 }),
-      expectedKind: expectedKindArbitrary,
-    }),
-  },
-  { weight: 6, arbitrary: fc.record({ operation: fc.constant("retry" as const), stream }) },
-  {
-    weight: 12,
-    arbitrary: fc.record({
-      operation: fc.constant("read" as const),
-      stream,
-      isBackwards: fc.boolean(),
-      fromRevision: fc.nat({ max: 12 }),
-    }),
-  },
-  { weight: 3, arbitrary: fc.record({ operation: fc.constant("delete" as const), stream }) },
-  { weight: 1, arbitrary: fc.record({ operation: fc.constant("tombstone" as const), stream }) },
-);
+
+const stepArbitrary = fc.record({
+  operation: fc.oneof(
+    { weight: 18, arbitrary: fc.constant("append" as const) },
+    { weight: 6, arbitrary: fc.constant("retry" as const) },
+    { weight: 12, arbitrary: fc.constant("read" as const) },
+    { weight: 3, arbitrary: fc.constant("delete" as const) },
+    { weight: 1, arbitrary: fc.constant("tombstone" as const) },
+  ),
+  stream: fc.nat({ max: STREAM_COUNT - 1 }),
+  count: fc.integer({ min: 1, max: 4 }),
+  expected: fc.constantFrom(ANY, NO_STREAM, STREAM_EXISTS, "current", "current", "behind", "ahead"),
+  isBackwards: fc.boolean(),
+  fromRevision: fc.nat({ max: 12 }).map(BigInt),
+});
+
+type Step = typeof stepArbitrary extends fc.Arbitrary<infer Value> ? Value : never;
 
 /** Returns the value of a promise, or the name of its error. */
 async function getOutcome<T>(promise: Promise<T>): Promise<T | string> {
@@ -89,140 +56,103 @@ async function getOutcome<T>(promise: Promise<T>): Promise<T | string> {
   }
 }
 
-class SequenceRun {
-  readonly #client: EventStoreDBClient;
-  readonly #models: StreamModel[];
-  #counter = 0;
+const operations = { append, retry, read, delete: remove, tombstone: remove };
 
-  constructor(client: EventStoreDBClient) {
-    this.#client = client;
-    this.#models = Array.from({ length: STREAM_COUNT }, () => ({
-      name: createStreamName("model"),
-      ids: [],
-      firstVisibleRevision: 0,
-      isSoftDeleted: false,
-      isTombstoned: false,
-      lastAppend: undefined,
-    }));
-  }
-
-  async runStep(step: Step): Promise<void> {
-    const model = this.#models[step.stream]!;
-    if (step.operation === "append") await this.#append(model, step.count, step.expectedKind);
-    else if (step.operation === "retry") await this.#retry(model);
-    else if (step.operation === "read") await this.#read(model, step.isBackwards, step.fromRevision);
-    else await this.#remove(model, step.operation);
-  }
-
-  /** Compares all visible events after a sequence of operations. */
-  async finish(): Promise<void> {
-    for (const model of this.#models) await this.#read(model, false, 0);
-  }
-
-  async #append(model: StreamModel, count: number, expectedKind: ExpectedKind): Promise<void> {
-    const lastRevision = model.ids.length - 1;
-    const revision = toRevision(expectedKind, lastRevision);
-    const events = Array.from({ length: count }, () => createEvent(this.#counter++));
-    const expectedOutcome = predictAppend(model, revision, lastRevision, count);
-    const outcome = await getOutcome(
-      this.#client
-        .appendToStream(model.name, events, { expectedRevision: revision })
-        .then((result) => result.nextExpectedRevision),
-    );
-    expect(outcome, `append expecting ${revision} at ${lastRevision}`).to.equal(expectedOutcome);
-    if (typeof expectedOutcome === "string") return;
-    if (model.isSoftDeleted) model.firstVisibleRevision = model.ids.length;
-    model.isSoftDeleted = false;
-    model.lastAppend = { events, lastRevision: BigInt(lastRevision) };
-    model.ids.push(...events.map(({ id }) => id));
-  }
-
-  async #retry(model: StreamModel): Promise<void> {
-    const { lastAppend } = model;
-    if (lastAppend === undefined) return;
-    const { events, lastRevision } = lastAppend;
-    const expectedRevision = lastRevision < 0n ? NO_STREAM : lastRevision;
-    const outcome = await getOutcome(
-      this.#client
-        .appendToStream(model.name, events, { expectedRevision })
-        .then((result) => result.nextExpectedRevision),
-    );
-    const expectedOutcome = model.isTombstoned ? StreamDeletedError.name : lastRevision + BigInt(events.length);
-    expect(outcome, "retry").to.equal(expectedOutcome);
-  }
-
-  async #read(model: StreamModel, isBackwards: boolean, fromRevision: number): Promise<void> {
-    const events = this.#client.readStream(model.name, {
-      direction: isBackwards ? "backwards" : "forwards",
-      fromRevision: BigInt(fromRevision),
-    });
-    const outcome = await getOutcome(
-      collect(events).then((resolvedEvents) => resolvedEvents.map(({ event }) => event!.id)),
-    );
-    expect(outcome, `read ${isBackwards ? "backwards" : "forwards"} from ${fromRevision}`).to.deep.equal(
-      predictRead(model, isBackwards, fromRevision),
-    );
-  }
-
-  async #remove(model: StreamModel, kind: "delete" | "tombstone"): Promise<void> {
-    const deletionPromise =
-      kind === "delete" ? this.#client.deleteStream(model.name) : this.#client.tombstoneStream(model.name);
-    const outcome = await getOutcome(deletionPromise.then(() => "done"));
-    const isMissing = kind === "delete" && model.ids.length === 0;
-    const expectedOutcome = isMissing ? WrongExpectedVersionError.name : "done";
-    expect(outcome, kind).to.equal(model.isTombstoned ? StreamDeletedError.name : expectedOutcome);
-    if (outcome !== "done") return;
-    if (kind === "delete") model.isSoftDeleted = true;
-    else model.isTombstoned = true;
-  }
+async function append(client: EventStoreDBClient, model: StreamModel, { count, expected }: Step): Promise<void> {
+  const lastRevision = model.ids.length - 1;
+  const expectedRevision = toRevision(expected, lastRevision);
+  const events = Array.from({ length: count }, (_, n) => createEvent(n));
+  const expectedOutcome = predictAppend(model, expectedRevision, lastRevision, count);
+  const outcome = await getOutcome(
+    client.appendToStream(model.name, events, { expectedRevision }).then((result) => result.nextExpectedRevision),
+  );
+  expect(outcome, `append expecting ${expectedRevision} at ${lastRevision}`).to.equal(expectedOutcome);
+  if (typeof expectedOutcome === "string") return;
+  if (model.isSoftDeleted) model.firstVisibleRevision = model.ids.length;
+  model.isSoftDeleted = false;
+  model.lastAppend = { events, lastRevision: BigInt(lastRevision) };
+  model.ids.push(...events.map(({ id }) => id));
 }
 
-function toRevision(expectedKind: ExpectedKind, lastRevision: number) {
-  if (expectedKind === "current") return lastRevision < 0 ? NO_STREAM : BigInt(lastRevision);
-  if (expectedKind === "behind") return lastRevision < 1 ? NO_STREAM : BigInt(lastRevision - 1);
-  return expectedKind === "ahead" ? BigInt(lastRevision + 3) : expectedKind;
+async function retry(client: EventStoreDBClient, { name, lastAppend, isTombstoned }: StreamModel): Promise<void> {
+  if (lastAppend === undefined) return;
+  const { events, lastRevision } = lastAppend;
+  const expectedRevision = lastRevision < 0n ? NO_STREAM : lastRevision;
+  const outcome = await getOutcome(
+    client.appendToStream(name, events, { expectedRevision }).then((result) => result.nextExpectedRevision),
+  );
+  expect(outcome, "retry").to.equal(isTombstoned ? StreamDeletedError.name : lastRevision + BigInt(events.length));
+}
+
+async function read(
+  client: EventStoreDBClient,
+  model: StreamModel,
+  { isBackwards, fromRevision }: Pick<Step, "isBackwards" | "fromRevision">,
+): Promise<void> {
+  const direction = isBackwards ? "backwards" : "forwards";
+  const outcome = await getOutcome(collect(client.readStream(model.name, { direction, fromRevision })));
+  const ids = typeof outcome === "string" ? outcome : outcome.map(({ event }) => event!.id);
+  expect(ids, `read ${direction} from ${fromRevision}`).to.deep.equal(predictRead(model, isBackwards, fromRevision));
+}
+
+async function remove(client: EventStoreDBClient, model: StreamModel, { operation }: Step): Promise<void> {
+  const isSoft = operation === "delete";
+  const deletionPromise = isSoft ? client.deleteStream(model.name) : client.tombstoneStream(model.name);
+  const outcome = await getOutcome(deletionPromise.then(() => "done"));
+  const expectedOutcome = isSoft && model.ids.length === 0 ? WrongExpectedVersionError.name : "done";
+  expect(outcome, operation).to.equal(model.isTombstoned ? StreamDeletedError.name : expectedOutcome);
+  if (outcome === "done") model[isSoft ? "isSoftDeleted" : "isTombstoned"] = true;
+}
+
+function toRevision(expected: Step["expected"], lastRevision: number) {
+  if (expected === "current") return lastRevision < 0 ? NO_STREAM : BigInt(lastRevision);
+  if (expected === "behind") return lastRevision < 1 ? NO_STREAM : BigInt(lastRevision - 1);
+  return expected === "ahead" ? BigInt(lastRevision + 3) : expected;
 }
 
 function predictAppend(
-  model: StreamModel,
-  revision: bigint | typeof ANY | typeof NO_STREAM | typeof STREAM_EXISTS,
+  { isSoftDeleted, isTombstoned }: StreamModel,
+  revision: ReturnType<typeof toRevision>,
   lastRevision: number,
   count: number,
 ): bigint | string {
   const nextRevision = BigInt(lastRevision + count);
-  if (model.isTombstoned) return StreamDeletedError.name;
+  if (isTombstoned) return StreamDeletedError.name;
   if (revision === ANY) return nextRevision;
-  if (revision === STREAM_EXISTS) {
-    if (model.isSoftDeleted) return StreamDeletedError.name;
-    return lastRevision < 0 ? WrongExpectedVersionError.name : nextRevision;
-  }
-  if (revision === NO_STREAM)
-    return lastRevision < 0 || model.isSoftDeleted ? nextRevision : WrongExpectedVersionError.name;
-  return revision === BigInt(lastRevision) ? nextRevision : WrongExpectedVersionError.name;
+  if (revision === STREAM_EXISTS && isSoftDeleted) return StreamDeletedError.name;
+  const isNew = lastRevision < 0 || (isSoftDeleted && revision === NO_STREAM);
+  const isExpected = revision === STREAM_EXISTS ? !isNew : revision === (isNew ? NO_STREAM : BigInt(lastRevision));
+  return isExpected ? nextRevision : WrongExpectedVersionError.name;
 }
 
-function predictRead(model: StreamModel, isBackwards: boolean, fromRevision: number): string[] | string {
+function predictRead(model: StreamModel, isBackwards: boolean, fromRevision: bigint): string[] | string {
   if (model.isTombstoned) return StreamDeletedError.name;
   if (model.ids.length === 0 || model.isSoftDeleted) return StreamNotFoundError.name;
-  const visibleEvents = model.ids.map((id, revision) => ({ id, revision })).slice(model.firstVisibleRevision);
-  const expectedEvents = isBackwards
-    ? visibleEvents.filter(({ revision }) => revision <= fromRevision).toReversed()
-    : visibleEvents.filter(({ revision }) => revision >= fromRevision);
-  return expectedEvents.map(({ id }) => id);
+  const start = Math.max(model.firstVisibleRevision, isBackwards ? 0 : Number(fromRevision));
+  const end = isBackwards ? Number(fromRevision) + 1 : model.ids.length;
+  const ids = model.ids.slice(start, Math.max(start, end));
+  return isBackwards ? ids.reverse() : ids;
 }
 
 describe("random sequences", () => {
   const log = useLog();
 
-  it("random sequences of appends, deletions and reads have the results that a model of the log predicts", async () => {
-    const { client } = log;
-    await fc.assert(
+  it("random sequences of appends, deletions and reads have the results that a model of the log predicts", () =>
+    fc.assert(
       fc.asyncProperty(fc.array(stepArbitrary, { minLength: 5, maxLength: 40 }), async (steps) => {
-        const sequenceRun = new SequenceRun(client);
-        for (const step of steps) await sequenceRun.runStep(step);
-        await sequenceRun.finish();
+        const models = Array.from(
+          { length: STREAM_COUNT },
+          (): StreamModel => ({
+            name: createStreamName("model"),
+            ids: [],
+            firstVisibleRevision: 0,
+            isSoftDeleted: false,
+            isTombstoned: false,
+          }),
+        );
+        for (const step of steps) await operations[step.operation](log.client, models[step.stream]!, step);
+        for (const model of models) await read(log.client, model, { isBackwards: false, fromRevision: 0n });
       }),
       { numRuns: 60 },
-    );
-  });
+    ));
 });

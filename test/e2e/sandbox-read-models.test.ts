@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { confirmAppointment } from "../../command/operations/appointment-operations.ts";
 import { createSessionCookie } from "../../deploy/local/demo-data/credentials.ts";
@@ -12,7 +11,7 @@ import { connectToLog, createTestPool } from "../support/connections.ts";
 import { createTestDataKeys } from "../support/data-keys.ts";
 import { eventually } from "../support/eventually.ts";
 import { createTestOperatorContext, sendRequest } from "../support/partner.ts";
-import { type Partner, startPartnerApi } from "../support/partner-api.ts";
+import { createSandboxAppointment, type Partner, startPartnerApi } from "../support/partner-api.ts";
 import { useResource } from "../support/resources.ts";
 import { grantOwnership } from "./world.ts";
 
@@ -26,11 +25,7 @@ describe("sandboxes in the read models", () => {
   const reset = async (partner: Partner) =>
     expect((await partner.request("POST", "/sandbox/reset")).status).to.equal(200);
   const createAppointment = async (partner: Partner, sandbox: Awaited<ReturnType<typeof getSandbox>>) => {
-    const scheduledAt = new Date(Date.now() + 3 * DAY_MS).toISOString();
-    const { status, body, text } = await partner.request("POST", "/appointments", {
-      headers: { "X-SERVICE-Clinic-ID": sandbox.clinicId, "Idempotency-Key": randomUUID() },
-      body: { branchId: sandbox.branches[0].id, animalId: sandbox.animals[0].id, scheduledAt },
-    });
+    const { status, body, text } = await createSandboxAppointment(partner, sandbox);
     expect(status, text).to.equal(201);
     return body.appointment.id as string;
   };

@@ -8,11 +8,10 @@ import { resetSandbox } from "../../command/operations/sandbox-operations.ts";
 import { derivePartnerAppointmentId } from "../../shared/domain/events/ids.ts";
 import { eventually } from "../support/eventually.ts";
 import { createClinic, createTestOperatorContext, type PartnerResponse, sendRequest } from "../support/partner.ts";
-import { type Partner, startPartnerApi } from "../support/partner-api.ts";
+import { createSandboxAppointment, type Partner, startPartnerApi } from "../support/partner-api.ts";
 import { useResource } from "../support/resources.ts";
 
 const DAY_MS = 86_400_000;
-const scheduledAt = new Date(Date.now() + 3 * DAY_MS).toISOString();
 
 describe("sandbox", () => {
   const api = useResource(startPartnerApi);
@@ -39,13 +38,6 @@ describe("sandbox", () => {
   };
   const collectIds = ({ body }: PartnerResponse): string[] => body.appointments.map(({ id }: { id: string }) => id);
 
-  // biome-ignore lint/suspicious/noExplicitAny: the API's responses have no type in tests
-  const createAppointment = (partner: Partner, sandbox: any, key: string = randomUUID()) =>
-    partner.request("POST", "/appointments", {
-      headers: { ...toClinicHeaders(sandbox.clinicId), "Idempotency-Key": key },
-      body: { branchId: sandbox.branches[0].id, animalId: sandbox.animals[0].id, scheduledAt },
-    });
-
   it("a new application has an approved sandbox that contains the fixture data", async () => {
     const partner = await api.createPartner();
     const sandbox = await getSandbox(partner);
@@ -60,7 +52,7 @@ describe("sandbox", () => {
     const contextResponse = await readClinic(partner, "/clinic/context", sandbox.clinicId);
     expect(contextResponse.status).to.equal(200);
     expect(contextResponse.body.installation.branchIds).to.equal(null);
-    const { status, body } = await createAppointment(partner, sandbox);
+    const { status, body } = await createSandboxAppointment(partner, sandbox);
     expect(status, JSON.stringify(body)).to.equal(201);
     const listResponse = await listAppointments(partner, sandbox.clinicId);
     expect(listResponse.body.appointments).to.have.length(8);
@@ -86,7 +78,7 @@ describe("sandbox", () => {
       return { generation, sandbox, bytes: JSON.stringify([sandbox, appointments, contextResponse.text]) };
     };
     const firstSnapshot = await takeSnapshot();
-    const response = await createAppointment(partner, firstSnapshot.sandbox);
+    const response = await createSandboxAppointment(partner, firstSnapshot.sandbox);
     expect(response.status).to.equal(201);
     expect(collectIds(await listAppointments(partner, firstSnapshot.sandbox.clinicId))).to.include(
       response.body.appointment.id,
@@ -99,17 +91,17 @@ describe("sandbox", () => {
   it("a reset of a sandbox deletes idempotency keys and keeps webhook endpoints", async () => {
     const partner = await api.createPartner();
     const sandbox = await getSandbox(partner);
-    const firstResponse = await createAppointment(partner, sandbox, "the-same-key");
+    const firstResponse = await createSandboxAppointment(partner, sandbox, {}, "the-same-key");
     const endpointResponse = await partner.request("POST", "/webhook-endpoints", {
       headers: toClinicHeaders(sandbox.clinicId),
       body: { url: "http://127.0.0.1:9/hook", events: ["appointment.created"] },
     });
     expect(endpointResponse.status).to.equal(201);
-    expect((await createAppointment(partner, sandbox, "the-same-key")).headers.get("Idempotent-Replayed")).to.equal(
-      "true",
-    );
+    expect(
+      (await createSandboxAppointment(partner, sandbox, {}, "the-same-key")).headers.get("Idempotent-Replayed"),
+    ).to.equal("true");
     await requestReset(partner);
-    const secondResponse = await createAppointment(partner, sandbox, "the-same-key");
+    const secondResponse = await createSandboxAppointment(partner, sandbox, {}, "the-same-key");
     expect([secondResponse.status, secondResponse.headers.get("Idempotent-Replayed")]).to.deep.equal([201, null]);
     expect(secondResponse.body.appointment.id).not.to.equal(firstResponse.body.appointment.id);
     const ids = collectIds(await listAppointments(partner, sandbox.clinicId));
@@ -144,7 +136,7 @@ describe("sandbox", () => {
     const createRepeatedly = async () => {
       for (let index = 0; index < keys.length; index += 4) {
         const responses = await Promise.all(
-          keys.slice(index, index + 4).map((key) => createAppointment(partner, sandbox, key)),
+          keys.slice(index, index + 4).map((key) => createSandboxAppointment(partner, sandbox, {}, key)),
         );
         for (const { status } of responses) expect(status).to.equal(201);
       }
@@ -185,8 +177,10 @@ describe("sandbox", () => {
       const { status, body } = await readClinic(partner, path, otherSandbox.clinicId);
       expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
     }
-    expect((await createAppointment(partner, otherSandbox)).body.error).to.equal("installation_denied");
-    expect((await createAppointment(partner, { ...otherSandbox, clinicId: ownSandbox.clinicId })).status).to.equal(422);
+    expect((await createSandboxAppointment(partner, otherSandbox)).body.error).to.equal("installation_denied");
+    expect(
+      (await createSandboxAppointment(partner, { ...otherSandbox, clinicId: ownSandbox.clinicId })).status,
+    ).to.equal(422);
     // The token, not the clinic header, selects the sandbox.
     const response = await readClinic(partner, "/sandbox", otherSandbox.clinicId);
     expect(response.body.sandbox.clinicId).to.equal(ownSandbox.clinicId);
@@ -228,7 +222,7 @@ describe("sandbox", () => {
     const rights = { role: "owner" as const, permissions: [], branchAccess: "all" as const, branchIds: [] };
     const membership = { membershipId: randomUUID(), userId: randomUUID(), staffId: null, acceptedAt: null };
     await grantMembership(log, { ...membership, clinicId, ...rights }, context);
-    const { body } = await createAppointment(partner, sandbox);
+    const { body } = await createSandboxAppointment(partner, sandbox);
     const appointment = { clinicId, appointmentId: body.appointment.id };
     await confirmAppointment(log, appointment, context);
     await requestReset(partner);
@@ -239,7 +233,7 @@ describe("sandbox", () => {
     const partner = await api.createPartner();
     const sandbox = await getSandbox(partner);
     for (let round = 0; round < 10; round += 1) {
-      const { body, headers } = await createAppointment(partner, sandbox);
+      const { body, headers } = await createSandboxAppointment(partner, sandbox);
       const [event] = await api.command.log.read(`appointment-${body.appointment.id}`);
       // Writes wait for the read models, too. So a wrong position would show only if the read models are behind.
       expect(headers.get("X-SERVICE-Log-Position")).to.equal(String(event?.position));
@@ -254,8 +248,8 @@ describe("sandbox", () => {
     const ownHeaders = { Authorization, ...toClinicHeaders(sandbox.clinicId) };
     const baseUrl = `${api.queryUrl}/sandbox/v1`;
     for (let round = 2; round < 7; round += 1) {
-      const { body } = await createAppointment(partner, sandbox);
-      const path = `/appointments?from=${scheduledAt}`;
+      const { body } = await createSandboxAppointment(partner, sandbox);
+      const path = `/appointments?from=${body.appointment.scheduledAt}`;
       expect(collectIds(await sendRequest("GET", baseUrl + path, ownHeaders))).to.include(body.appointment.id);
       expect((await requestReset(partner)).generation).to.equal(round);
       expect((await sendRequest("GET", `${baseUrl}/sandbox`, ownHeaders)).body.sandbox.generation).to.equal(round);

@@ -3,8 +3,9 @@ import { pino } from "pino";
 import { markFilled } from "../../projection/checkpoints/checkpoint.ts";
 import { ensureReadModels, migrate } from "../../projection/prepare-database.ts";
 import { readModels } from "../../projection/read-models/all.ts";
-import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { createTestPool } from "./connections.ts";
+import { useResource } from "./resources.ts";
 import { createTestDatabase, type TestDatabase } from "./stack.ts";
 
 /** Names of the databases that tests get copies of. A copy costs less than the migrations. */
@@ -30,31 +31,12 @@ export async function createDatabaseWithReadModels(): Promise<TestDatabase> {
   return createTestDatabase(await templatePromises.withReadModels);
 }
 
-/** A database with all migrations, and a connection pool of the service's owner. */
-export interface MigratedDatabase {
-  readonly pool: pg.Pool;
-}
-
-/** Creates a database with all migrations before the tests of a suite, and drops the database after the tests. */
-export function useMigratedDatabase(): MigratedDatabase {
-  let database: TestDatabase;
-  let pool: pg.Pool;
-  before(async () => {
-    database = await createMigratedDatabase();
-    const url = database.urls.projection;
-    const logger = pino({ enabled: false });
-    pool = createPool({ url, applicationName: "test", size: 1, statementTimeoutMs: 20_000, logger });
+/** Before the tests of a suite, creates a database with all migrations, and a connection pool of the service's owner. */
+export const useMigratedDatabase = () =>
+  useResource(async () => {
+    const { urls } = await createMigratedDatabase();
+    return { pool: createTestPool(urls.projection, { size: 1 }) };
   });
-  after(async () => {
-    await pool.end();
-    await database.drop();
-  });
-  return {
-    get pool() {
-      return pool;
-    },
-  };
-}
 
 async function createTemplate(fill: (url: string) => Promise<void>): Promise<string> {
   const { name, urls } = await createTestDatabase();

@@ -2,6 +2,7 @@
  * Runs the complete partner API in this process: the command service, the query API and the projection with their own
  * database. Like the gateway, it sends GET requests to the query API and all other requests to the command service.
  */
+import { randomUUID } from "node:crypto";
 import { startProjection } from "../../projection/start.ts";
 import { startQueryApi } from "../../query-api/start.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
@@ -53,6 +54,31 @@ export interface Partner extends TestApplication {
 }
 
 type Method = Parameters<typeof sendRequest>[0];
+
+/** Parts of a sandbox's state. */
+interface Sandbox {
+  clinicId: string;
+  branches: { id: string }[];
+  animals: { id: string }[];
+}
+
+const APPOINTMENT_TIME = new Date(Date.now() + 3 * 86_400_000).toISOString();
+
+/**
+ * Creates an appointment of a sandbox's first animal at the first branch, in three days.
+ *
+ * @param fields replace fields of the request
+ */
+export function createSandboxAppointment(
+  partner: Partner,
+  { clinicId, branches, animals }: Sandbox,
+  fields: object = {},
+  key: string = randomUUID(),
+): Promise<PartnerResponse> {
+  const body = { branchId: branches[0]?.id, animalId: animals[0]?.id, scheduledAt: APPOINTMENT_TIME, ...fields };
+  const headers = { "X-SERVICE-Clinic-ID": clinicId, "Idempotency-Key": key };
+  return partner.request("POST", "/appointments", { headers, body });
+}
 
 export interface PartnerApiOptions {
   /** URL of an event log; by default, a new log. */

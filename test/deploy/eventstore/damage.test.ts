@@ -1,7 +1,10 @@
+import { randomInt } from "node:crypto";
 import { copyFile, cp, readFile, rename, stat, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
+import { LogDamagedError, LogStartError } from "../../../deploy/local/eventstore/model/log-errors.ts";
 import { collect, createEvent } from "../../conformance/log-under-test.ts";
 import { startSeparateLog } from "../../support/own-log.ts";
 import { getRejection } from "../../support/rejection.ts";
@@ -139,6 +142,50 @@ describe("damaged files of the embedded log", () => {
     });
     await truncate(getLogPath(dir), firstByteCount);
     expect(await getStartError(dir)).to.match(/offset \d+, .+ all events up to position \d+ were acknowledged/);
+  });
+
+  describe("random damage", function () {
+    this.timeout(600_000);
+    let content: LogContent;
+
+    beforeEach(async () => {
+      content = await changeAndRead(dir, (store) => appendEvents(store, 400));
+    });
+
+    /** Each read must either fail or return all acknowledged events. */
+    async function readWithDamage(trialCount: number, read: () => Promise<LogContent>) {
+      const paths = [getLogPath(dir), getEndFilePath(dir)];
+      const files = await Promise.all(paths.map(async (path) => ({ path, bytes: await readFile(path) })));
+      let refusalCount = 0;
+      for (let trial = 0; trial < trialCount; trial += 1) {
+        const damages: string[] = [];
+        for (const { path, bytes } of files.filter(() => randomInt(3) > 0)) {
+          const [damage, offset] = [randomInt(2) === 0 ? truncate : flipBit, randomInt(bytes.length)];
+          damages.push(`${damage.name} ${path} at ${offset}`);
+          await damage(path, offset);
+        }
+        const damagedContent = await read().catch((error: unknown) => {
+          if (!(error instanceof LogDamagedError) && !(error instanceof LogStartError)) throw error;
+          expect(error.message, "one line").not.to.include("\n");
+          refusalCount += 1;
+          return content;
+        });
+        // Chai compares more slowly, so it only describes a difference.
+        if (!isDeepStrictEqual(damagedContent, content)) expect(damagedContent, damages.join()).to.deep.equal(content);
+        for (const { path, bytes } of files) await writeFile(path, bytes, { flag: "r+" });
+      }
+      expect(refusalCount).to.be.at.least(trialCount / 2);
+      expect(await read()).to.deep.equal(content);
+    }
+
+    it("a randomly damaged log either refuses to start or contains all acknowledged events", () =>
+      readWithDamage(400, () => changeAndRead(dir, async () => undefined)));
+
+    it("a read of a running log with random damage fails or returns all acknowledged events", async () => {
+      const store = await openStore(dir);
+      await readWithDamage(200, () => readContent(store));
+      await store.close();
+    });
   });
 });
 

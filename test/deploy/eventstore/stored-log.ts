@@ -1,7 +1,7 @@
 /** Test support: writes and reads logs without a server, and damages their files. */
 
 import { randomUUID } from "node:crypto";
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { ANY } from "../../../deploy/local/eventstore/model/append-rules.ts";
 import { type ProposedEvent, readStreamName } from "../../../deploy/local/eventstore/model/record.ts";
@@ -53,10 +53,12 @@ export async function createLog(dir: string, eventCount: number): Promise<void> 
 /** Opens a log, changes it, and returns its content. */
 export async function changeAndRead(dir: string, change: (store: Store) => Promise<unknown>): Promise<LogContent> {
   const store = await openStore(dir);
-  await change(store);
-  const content = await readContent(store);
-  await store.close();
-  return content;
+  try {
+    await change(store);
+    return await readContent(store);
+  } finally {
+    await store.close();
+  }
 }
 
 /** Returns the error message of a log that fails to start. */
@@ -104,16 +106,6 @@ async function readAll(store: Store, isBackwards: boolean): Promise<ReadEvent[]>
       events.push({ stream: readStreamName(record), text: `${position} ${record.toString("latin1")}` });
   }
   return events;
-}
-
-/** Reads the files of a closed log. Returns the content of each file by path. */
-export async function readFiles(dir: string): Promise<Map<string, Buffer>> {
-  const files = new Map<string, Buffer>();
-  for (const name of (await readdir(join(dir, "events"))).sort()) {
-    const path = join(dir, "events", name);
-    files.set(path, await readFile(path));
-  }
-  return files;
 }
 
 /** Returns the path of the file with the acknowledged end. */

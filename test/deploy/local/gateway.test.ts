@@ -7,7 +7,7 @@ import { type GatewayOptions, startGateway } from "../../../deploy/local/gateway
 import type { HttpServer } from "../../../shared/http/listen.ts";
 import { listenOnLoopback } from "../../support/loopback.ts";
 import { sendOneRequest } from "../../support/raw-http.ts";
-import { autoStop, releaseLater } from "../../support/resources.ts";
+import { autoStop } from "../../support/resources.ts";
 
 /** A request that the service received. */
 interface ReceivedRequest {
@@ -43,8 +43,7 @@ async function startGatewayTo(service: net.Server, options: Partial<GatewayOptio
   const url = `http://${(await listenOnLoopback(service)).host}`;
   const upstreamUrls = { command: url, queryApi: url, audit: url };
   const defaults = { host: "127.0.0.1", port: 0, upstreamUrls, log: () => undefined, drainTimeoutMs: 0 };
-  const gateway = await autoStop(startGateway({ ...defaults, ...options }));
-  return { ...gateway, close: releaseLater(gateway.close) };
+  return autoStop(startGateway({ ...defaults, ...options }));
 }
 
 /** Sends raw bytes and returns the complete response. */
@@ -77,10 +76,6 @@ describe("gateway", () => {
     const log = (line: string) => lines.push(line);
     gateway = await autoStop(startGateway({ host: "127.0.0.1", port: 0, upstreamUrls, log, drainTimeoutMs: 0 }));
     port = Number(new URL(gateway.url).port);
-  });
-
-  after(async () => {
-    await gateway.close();
   });
 
   async function send(head: string, body = ""): Promise<ReceivedRequest> {

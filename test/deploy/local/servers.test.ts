@@ -42,7 +42,6 @@ describe("a stack with an embedded Postgres", () => {
     // An empty setting counts as not set, so Postgres is embedded here.
     servers = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: "" });
   });
-  after(() => servers.stop());
 
   it("the embedded Postgres keeps its data after a stop and after a SIGKILL", async () => {
     const { postgres } = servers.components;

@@ -7,7 +7,7 @@ import type { CheckedResponse } from "../../support/openapi.ts";
 import { createPortalChecker } from "../../support/portal-document.ts";
 import { request, startTestQueryApi } from "../../support/query-api.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
-import { useResource } from "../../support/resources.ts";
+import { autoStop, useResource } from "../../support/resources.ts";
 
 const checker = createPortalChecker();
 
@@ -20,15 +20,10 @@ describe("responses of the portal API", () => {
   before(async () => {
     ({ userId } = await openClinic(api.given));
     const { issuer: PORTAL_JWT_ISSUER, secret: PORTAL_JWT_SECRET, cookieName } = api.provider;
-    serviceWithoutServers = await startQueryApi({
-      ...queryEnvironment,
-      PORTAL_JWT_ISSUER,
-      PORTAL_JWT_SECRET,
-      PORTAL_COOKIE_NAME: cookieName,
-    });
+    serviceWithoutServers = await autoStop(
+      startQueryApi({ ...queryEnvironment, PORTAL_JWT_ISSUER, PORTAL_JWT_SECRET, PORTAL_COOKIE_NAME: cookieName }),
+    );
   });
-
-  after(() => serviceWithoutServers.stop());
 
   const statusTriggers: Record<number, (path: string) => Promise<CheckedResponse>> = {
     200: (path) => api.get(path, userId),

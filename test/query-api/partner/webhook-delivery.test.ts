@@ -4,7 +4,7 @@ import { agreeRateLimit } from "../../../command/operations/installation-operati
 import { openDatabase } from "../../support/connections.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createTestOperatorContext } from "../../support/partner.ts";
-import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+import { createSandboxAppointment, type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
 import { type ReceivedRequest, type Receiver, startReceiver } from "../../support/receiver.ts";
 
 /** Headers of received requests that the response does not contain: HTTP, timestamp, signature, custom headers. */
@@ -25,8 +25,8 @@ describe("the deliveries of an endpoint", function () {
   let receiver: Receiver;
   let partner: Partner;
   let clinicHeaders: Record<string, string>;
-  let branchId: string;
-  let animalId: string;
+  // biome-ignore lint/suspicious/noExplicitAny: the API's responses have no type in tests
+  let sandbox: any;
   let endpointId: string;
 
   before(async () => {
@@ -39,12 +39,11 @@ describe("the deliveries of an endpoint", function () {
     });
     receiver = await startReceiver();
     partner = await api.createPartner();
-    const { sandbox } = (await partner.request("GET", "/sandbox")).body;
+    ({ sandbox } = (await partner.request("GET", "/sandbox")).body);
     clinicHeaders = { "X-SERVICE-Clinic-ID": sandbox.clinicId };
     const { applicationId } = partner;
     const limit = { applicationId, clinicId: sandbox.clinicId, rateLimitPerMinute: 10_000 };
     await agreeRateLimit(api.command.log, limit, createTestOperatorContext());
-    [branchId, animalId] = [sandbox.branches[0].id, sandbox.animals[0].id];
     endpointId = await createEndpoint("/main");
     await partner.request("PATCH", `/webhook-endpoints/${endpointId}`, {
       headers: clinicHeaders,
@@ -59,10 +58,7 @@ describe("the deliveries of an endpoint", function () {
     return response.body.endpoint.id;
   }
   async function createAppointment(): Promise<string> {
-    const response = await partner.request("POST", "/appointments", {
-      headers: { ...clinicHeaders, "Idempotency-Key": randomUUID() },
-      body: { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z", notes: "Pâté 🐈" },
-    });
+    const response = await createSandboxAppointment(partner, sandbox, { notes: "Pâté 🐈" });
     expect(response.status).to.equal(201);
     return response.body.appointment.id;
   }

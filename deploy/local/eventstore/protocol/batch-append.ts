@@ -41,61 +41,49 @@ interface UnfinishedAppend {
   readonly events: AppendEventList;
 }
 
-export class BatchAppendSession {
-  readonly #store: Store;
-  readonly #call: BatchAppendCall;
-  readonly #unfinishedAppends = new Map<string, UnfinishedAppend>();
-  #pendingWrites = 0;
-  #isHalfClosed = false;
+/** Serves a call until the client ends it and all of its appends are answered. */
+export function serveBatchAppend(store: Store, call: BatchAppendCall): void {
+  const unfinishedAppends = new Map<string, UnfinishedAppend>();
+  let pendingWrites = 0;
+  let isHalfClosed = false;
 
-  constructor(store: Store, call: BatchAppendCall) {
-    this.#store = store;
-    this.#call = call;
-  }
-
-  start(): void {
-    this.#call.on("data", (request: BatchAppendReq) => this.#receive(request));
-    this.#call.on("drain", () => this.#call.resume());
-    this.#call.on("end", () => {
-      this.#isHalfClosed = true;
-      this.#endIfComplete();
-    });
-  }
-
-  #receive(request: BatchAppendReq): void {
+  call.on("data", (request: BatchAppendReq) => {
     try {
-      this.#receivePart(request);
+      receivePart(request);
     } catch (error) {
-      this.#endWithError(error);
+      endWithError(error);
     }
-  }
+  });
+  call.on("drain", () => call.resume());
+  call.on("end", () => {
+    isHalfClosed = true;
+    endIfComplete();
+  });
 
-  #receivePart(request: BatchAppendReq): void {
+  function receivePart(request: BatchAppendReq): void {
     const correlationId = parseUuid(request.getCorrelationId(), "A correlation id");
-    if (request.hasOptions()) this.#startAppend(correlationId, request);
-    const append = this.#unfinishedAppends.get(correlationId);
+    if (request.hasOptions()) startAppend(correlationId, request);
+    const append = unfinishedAppends.get(correlationId);
     // The append was already refused, and this is one of its later parts.
     if (append === undefined) return;
     try {
       append.events.add(request.getProposedMessagesList());
     } catch (error) {
-      this.#unfinishedAppends.delete(correlationId);
-      this.#sendRefusal(append.context, error);
+      unfinishedAppends.delete(correlationId);
+      sendRefusal(append.context, error);
       return;
     }
     if (!request.getIsFinal()) return;
-    this.#unfinishedAppends.delete(correlationId);
-    void this.#writeAppend(append);
+    unfinishedAppends.delete(correlationId);
+    void writeAppend(append);
   }
 
-  #startAppend(correlationId: string, request: BatchAppendReq): void {
-    if (this.#unfinishedAppends.has(correlationId))
+  function startAppend(correlationId: string, request: BatchAppendReq): void {
+    if (unfinishedAppends.has(correlationId))
       throw createInvalidArgumentError("Two unfinished appends have the same correlation id.");
-    if (this.#unfinishedAppends.size >= MAX_UNFINISHED_APPENDS) {
-      throw new CallError(
-        grpcStatus.RESOURCE_EXHAUSTED,
-        `A call can have at most ${MAX_UNFINISHED_APPENDS} unfinished appends.`,
-      );
+    if (unfinishedAppends.size >= MAX_UNFINISHED_APPENDS) {
+      const message = `A call can have at most ${MAX_UNFINISHED_APPENDS} unfinished appends.`;
+      throw new CallError(grpcStatus.RESOURCE_EXHAUSTED, message);
     }
     const options = request.getOptions();
     const context: AppendContext = {
@@ -106,50 +94,48 @@ export class BatchAppendSession {
     try {
       const events = new AppendEventList(parseWritableStreamName(options?.getStreamIdentifier()));
       const deadline = options?.getDeadline()?.toDate().getTime() ?? Number.POSITIVE_INFINITY;
-      this.#unfinishedAppends.set(correlationId, { context, deadline, events });
+      unfinishedAppends.set(correlationId, { context, deadline, events });
     } catch (error) {
-      this.#sendRefusal(context, error);
+      sendRefusal(context, error);
     }
   }
 
-  #sendRefusal(context: AppendContext, error: unknown): void {
-    this.#send(createRefusalResponse(context, toCallError(error, this.#store.printLine)));
+  function sendRefusal(context: AppendContext, error: unknown): void {
+    send(createRefusalResponse(context, toCallError(error, store.printLine)));
   }
 
-  async #writeAppend(append: UnfinishedAppend): Promise<void> {
-    const { context, deadline } = append;
-    const { stream, events, storedBytes } = append.events;
+  async function writeAppend({ context, deadline, events: eventList }: UnfinishedAppend): Promise<void> {
+    const { stream, events, storedBytes } = eventList;
     const request = { kind: "append", stream, expectedRevision: context.expectedRevision, events } as const;
-    this.#pendingWrites += 1;
+    pendingWrites += 1;
     try {
-      const writeOutcome = await this.#store.submit(request, storedBytes, deadline);
+      const writeOutcome = await store.submit(request, storedBytes, deadline);
       // During a shutdown, an append gets no response. The whole call ends with an error.
-      if (writeOutcome.outcome === "closing") return;
-      this.#send(createOutcomeResponse(context, writeOutcome));
+      if (writeOutcome.outcome !== "closing") send(createOutcomeResponse(context, writeOutcome));
     } catch {
       // The disk failed. The server logs the cause once for all queued appends.
-      this.#endWithError(createUnavailableError("The log cannot write to its disk."));
+      endWithError(createUnavailableError("The log cannot write to its disk."));
     } finally {
-      this.#pendingWrites -= 1;
-      this.#endIfComplete();
+      pendingWrites -= 1;
+      endIfComplete();
     }
   }
 
-  #send(response: BatchAppendResp): void {
-    if (this.#call.cancelled || this.#call.writableEnded) return;
-    this.#call.write(response);
+  function send(response: BatchAppendResp): void {
+    if (call.cancelled || call.writableEnded) return;
+    call.write(response);
     // If the client does not read the responses, the log stops reading the client's requests.
-    if (this.#call.writableLength > MAX_QUEUED_MESSAGES) this.#call.pause();
+    if (call.writableLength > MAX_QUEUED_MESSAGES) call.pause();
   }
 
-  #endWithError(error: unknown): void {
-    if (this.#call.writableEnded) return;
-    this.#unfinishedAppends.clear();
-    this.#call.emit("error", toCallError(error, this.#store.printLine));
+  function endWithError(error: unknown): void {
+    if (call.writableEnded) return;
+    unfinishedAppends.clear();
+    call.emit("error", toCallError(error, store.printLine));
   }
 
-  #endIfComplete(): void {
-    if (this.#isHalfClosed && this.#pendingWrites === 0 && !this.#call.writableEnded) this.#call.end();
+  function endIfComplete(): void {
+    if (isHalfClosed && pendingWrites === 0 && !call.writableEnded) call.end();
   }
 }
 

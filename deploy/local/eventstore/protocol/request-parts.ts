@@ -111,16 +111,12 @@ function parseProposedEvent(message: ProposedMessage): ProposedEvent {
 export class AppendEventList {
   readonly stream: string;
   readonly events: ProposedEvent[] = [];
+  /** Upper bound of the size on disk. */
+  storedBytes = 0;
   #sentBytes = 0;
-  #storedBytes = 0;
 
   constructor(stream: string) {
     this.stream = stream;
-  }
-
-  /** Upper bound of the size on disk. */
-  get storedBytes(): number {
-    return this.#storedBytes;
   }
 
   /** @throws CallError if an event is invalid or the append is too large */
@@ -128,8 +124,8 @@ export class AppendEventList {
     const events = messages.map(parseProposedEvent);
     for (const event of events) {
       this.#sentBytes += event.data.length + event.metadata.length + 2 * event.type.length;
-      this.#storedBytes += getMaxRecordBytes(this.stream, event);
-      if (this.#sentBytes > MAX_APPEND_BYTES || this.#storedBytes > MAX_APPEND_STORED_BYTES)
+      this.storedBytes += getMaxRecordBytes(this.stream, event);
+      if (this.#sentBytes > MAX_APPEND_BYTES || this.storedBytes > MAX_APPEND_STORED_BYTES)
         throw createAppendTooLargeError();
     }
     this.events.push(...events);

@@ -9,7 +9,7 @@ import type { handleServerStreamingCall, Server, sendUnaryData } from "@grpc/grp
 import { features, featuresGrpc, gossip, gossipGrpc, shared, streamsGrpc } from "../model/pb.ts";
 import type { Store } from "../store/store.ts";
 import { serveAppend, softDeleteStream, tombstoneStream } from "./append.ts";
-import { BatchAppendSession } from "./batch-append.ts";
+import { serveBatchAppend } from "./batch-append.ts";
 import { type CallError, toCallError } from "./errors.ts";
 import { FlowControlledWriter, type ReadCall } from "./flow-controlled-writer.ts";
 import { sendEvents } from "./read.ts";
@@ -21,8 +21,6 @@ import { subscribe } from "./subscription.ts";
 interface ServiceContext {
   readonly store: Store;
   readonly calls: OpenCalls;
-  /** Known only after the server has started to listen. */
-  readonly getPort: () => number;
 }
 
 /** Reads send bytes that are already encoded. */
@@ -50,7 +48,7 @@ export function addServices(server: Server, context: ServiceContext): void {
     },
     batchAppend: (call) => {
       calls.add(call);
-      new BatchAppendSession(store, call).start();
+      serveBatchAppend(store, call);
     },
     append: (call, respond) => serveAppend(store, call, respond, toErrorHandler(respond)),
     delete: (call, respond) => {
@@ -73,7 +71,7 @@ export function addServices(server: Server, context: ServiceContext): void {
   server.addService(featuresGrpc.ServerFeaturesService, featuresServer);
   const instanceId = randomUUID();
   const gossipServer = {
-    read: (call, respond) => respond(null, createClusterInfo(call.getHost(), context.getPort(), instanceId)),
+    read: (call, respond) => respond(null, createClusterInfo(call.getHost(), instanceId)),
   } satisfies Pick<IGossipServer, "read">;
   server.addService(gossipGrpc.GossipService, gossipServer);
 }
@@ -150,19 +148,17 @@ const TICKS_PER_MS = 10_000n;
 
 /**
  * Creates the response of Gossip.Read, so that clients can use connection strings with discovery or several hosts. The
- * cluster has one member. The response contains the host to which the client connected, because the client can reach
- * that host.
+ * cluster has one member, with the host and port to which the client connected, because the client can reach them.
  *
  * @param authority host and port to which the client connected
- * @param port port on which the log listens
  */
-function createClusterInfo(authority: string, port: number, instanceId: string): ClusterInfo {
-  const host = authority.replace(/:\d+$/, "").replace(/^\[(.*)\]$/, "$1");
+function createClusterInfo(authority: string, instanceId: string): ClusterInfo {
+  const [, host = authority, port = "80"] = /^\[?(.*?)\]?:(\d+)$/.exec(authority) ?? [];
   const member = new gossip.MemberInfo()
     .setInstanceId(new shared.UUID().setString(instanceId))
     .setTimeStamp(String(BigInt(Date.now()) * TICKS_PER_MS))
     .setState(gossip.MemberInfo.VNodeState.LEADER)
     .setIsAlive(true)
-    .setHttpEndPoint(new gossip.EndPoint().setAddress(host).setPort(port));
+    .setHttpEndPoint(new gossip.EndPoint().setAddress(host).setPort(Number(port)));
   return new gossip.ClusterInfo().setMembersList([member]);
 }

@@ -15,7 +15,7 @@ import { ACKNOWLEDGED_FILE, AcknowledgedEndFile, encodeEnd, isSameLogEnd } from 
 import { createFile, LogFile, syncDirectory } from "./log-file.ts";
 import { computeChecksumSeed, EMPTY_CHAIN, encodeLogHeader, LOG_HEADER_BYTES } from "./log-format.ts";
 import type { CommittedLog } from "./log-reader.ts";
-import { LogScan } from "./log-scan.ts";
+import { scanLog } from "./log-scan.ts";
 import { type LogOptions, LogWriter } from "./log-writer.ts";
 
 const LOG_FILE = "log";
@@ -80,7 +80,7 @@ async function openEventsDirectory(dir: string, options: LogOptions): Promise<Op
   try {
     file = new LogFile(join(dir, LOG_FILE));
     const acknowledgedEnd = endFile.read();
-    const { index, end, incompleteBytes } = await new LogScan(file, acknowledgedEnd).run();
+    const { index, end, incompleteBytes } = await scanLog(file, acknowledgedEnd);
     if (incompleteBytes > 0) {
       options.printLine(
         `${file.path}: dropped ${incompleteBytes} bytes at offset ${end.offset}, after position ${end.position}: an incomplete write that was never acknowledged.`,

@@ -12,13 +12,30 @@ import type { StoredRecord } from "./log-format.ts";
 
 const TOMBSTONE_MARK = 0xffff_ffff;
 
+/** Effect of metadata and deletions on reads of a stream. */
+type StreamEffect = Omit<StreamState, "lastRevision">;
+
+const NO_EFFECT: StreamEffect = {
+  isTombstoned: false,
+  isSoftDeleted: false,
+  truncateBefore: 0,
+  maxCount: 0,
+  maxAgeSeconds: 0,
+};
+
+interface StreamEntry {
+  /** Ordinal of the stream's newest event. Undefined if the stream has only metadata or a tombstone. */
+  readonly newestOrdinal: number | undefined;
+  readonly effect: StreamEffect;
+}
+
 export class LogIndex {
   readonly #positions = new NumberColumn(Float64Array);
   readonly #offsets = new NumberColumn(Float64Array);
   readonly #revisions = new NumberColumn(Uint32Array);
   readonly #previousOrdinals = new NumberColumn(Uint32Array);
+  readonly #streams = new Map<string, StreamEntry>();
   #endOffset = 0;
-  readonly streams = new StreamTable();
 
   /** Equals the ordinal of the next event. */
   get eventCount(): number {
@@ -44,7 +61,7 @@ export class LogIndex {
     if (ordinal !== this.eventCount) return `The next event has the ordinal ${ordinal}, expected ${this.eventCount}.`;
     if (position <= this.lastPosition)
       return `Position ${position} is not greater than the previous position, ${this.lastPosition}.`;
-    const newestOrdinal = this.streams.findNewestOrdinal(stream);
+    const newestOrdinal = this.#streams.get(stream)?.newestOrdinal;
     const expectedRevision = newestOrdinal === undefined ? 0 : this.#revisions.at(newestOrdinal) + 1;
     if (revision !== undefined && revision !== expectedRevision) {
       return `The next event of the stream has the revision ${revision}, expected ${expectedRevision}.`;
@@ -53,14 +70,24 @@ export class LogIndex {
     this.#offsets.push(offset);
     this.#revisions.push(revision ?? TOMBSTONE_MARK);
     this.#previousOrdinals.push(newestOrdinal ?? ordinal);
-    if (revision === undefined) this.streams.applyEffect(stream, { isTombstoned: true });
-    else this.streams.setNewestOrdinal(stream, ordinal);
+    if (revision === undefined) this.applyEffect(stream, { isTombstoned: true });
+    else this.#streams.set(stream, { ...this.#getEntry(stream), newestOrdinal: ordinal });
     return undefined;
   }
 
+  /** Changes which events the reads of a stream return. */
+  applyEffect(stream: string, effect: Partial<StreamEffect>): void {
+    const entry = this.#getEntry(stream);
+    this.#streams.set(stream, { ...entry, effect: { ...entry.effect, ...effect } });
+  }
+
   getStreamState(stream: string): StreamState {
-    const newestOrdinal = this.streams.findNewestOrdinal(stream);
-    return this.streams.getState(stream, newestOrdinal === undefined ? undefined : this.#revisions.at(newestOrdinal));
+    const { newestOrdinal, effect } = this.#getEntry(stream);
+    return { lastRevision: newestOrdinal === undefined ? NO_STREAM : this.#revisions.at(newestOrdinal), ...effect };
+  }
+
+  #getEntry(stream: string): StreamEntry {
+    return this.#streams.get(stream) ?? { newestOrdinal: undefined, effect: NO_EFFECT };
   }
 
   getPosition(ordinal: number): number {
@@ -99,7 +126,7 @@ export class LogIndex {
   }
 
   #findOrdinal(stream: string, revision: number): number {
-    let ordinal = this.streams.findNewestOrdinal(stream);
+    let ordinal = this.#streams.get(stream)?.newestOrdinal;
     if (ordinal === undefined || revision < 0 || revision > this.#revisions.at(ordinal))
       throw new RangeError(`The index does not contain revision ${revision} of the stream.`);
     while (this.#revisions.at(ordinal) > revision) ordinal = this.#previousOrdinals.at(ordinal);
@@ -130,64 +157,10 @@ export function indexRecord(index: LogIndex, record: StoredRecord, offset: numbe
   const originalStream = getOriginalStream(stream);
   if (problem !== undefined || originalStream === undefined) return problem;
   try {
-    index.streams.applyEffect(originalStream, parseMetadata(decodeProposedEvent(record.body)));
+    index.applyEffect(originalStream, parseMetadata(decodeProposedEvent(record.body)));
     return undefined;
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
-  }
-}
-
-/** Marks a stream that has metadata or a tombstone but no events. */
-const NO_EVENT = 0xffff_ffff;
-
-type StreamEffect = Omit<StreamState, "lastRevision">;
-
-const NO_EFFECT: StreamEffect = {
-  isTombstoned: false,
-  isSoftDeleted: false,
-  truncateBefore: 0,
-  maxCount: 0,
-  maxAgeSeconds: 0,
-};
-
-/**
- * Table of all streams by name. Contains each stream's newest event, and the effect of metadata and deletions on reads
- * of the stream.
- */
-class StreamTable {
-  readonly #streamNumbers = new Map<string, number>();
-  readonly #newestOrdinals = new NumberColumn(Uint32Array);
-  readonly #effects = new Map<number, StreamEffect>();
-
-  /** Undefined if the stream has no events. */
-  findNewestOrdinal(stream: string): number | undefined {
-    const streamNumber = this.#streamNumbers.get(stream);
-    const ordinal = streamNumber === undefined ? NO_EVENT : this.#newestOrdinals.at(streamNumber);
-    return ordinal === NO_EVENT ? undefined : ordinal;
-  }
-
-  setNewestOrdinal(stream: string, ordinal: number): void {
-    this.#newestOrdinals.set(this.#getOrAddNumber(stream), ordinal);
-  }
-
-  applyEffect(stream: string, effect: Partial<StreamEffect>): void {
-    const streamNumber = this.#getOrAddNumber(stream);
-    this.#effects.set(streamNumber, { ...(this.#effects.get(streamNumber) ?? NO_EFFECT), ...effect });
-  }
-
-  getState(stream: string, lastRevision: number = NO_STREAM): StreamState {
-    const streamNumber = this.#streamNumbers.get(stream);
-    const effect = streamNumber === undefined ? undefined : this.#effects.get(streamNumber);
-    return { lastRevision, ...(effect ?? NO_EFFECT) };
-  }
-
-  #getOrAddNumber(stream: string): number {
-    const knownNumber = this.#streamNumbers.get(stream);
-    if (knownNumber !== undefined) return knownNumber;
-    const streamNumber = this.#streamNumbers.size;
-    this.#streamNumbers.set(stream, streamNumber);
-    this.#newestOrdinals.push(NO_EVENT);
-    return streamNumber;
   }
 }
 
@@ -224,11 +197,6 @@ class NumberColumn {
     const value = index < this.#length ? this.#values[index] : undefined;
     if (value === undefined) throw new RangeError(`The index has ${this.#length} values, but no value ${index}.`);
     return value;
-  }
-
-  set(index: number, value: number): void {
-    this.at(index);
-    this.#values[index] = value;
   }
 }
 

@@ -46,15 +46,11 @@ interface DiskRead {
 export async function* readAllEvents(log: CommittedLog, range: PositionRange): AsyncGenerator<LogEvent[]> {
   const { index } = log;
   const { fromPosition, isInclusive, isBackwards } = range;
-  // A forward read starts with this ordinal. A backward read starts with the ordinal before it and ends with ordinal 0.
-  let nextOrdinal = index.findOrdinalFrom(isInclusive === isBackwards ? fromPosition + 1 : fromPosition);
-  const stopOrdinal = isBackwards ? 0 : index.eventCount;
-  while (isBackwards ? nextOrdinal > stopOrdinal : nextOrdinal < stopOrdinal) {
-    const diskRead = isBackwards ? planReadBefore(index, nextOrdinal) : planReadFrom(index, nextOrdinal, stopOrdinal);
-    const events = await performRead(log, diskRead);
-    yield isBackwards ? events.reverse() : events;
-    nextOrdinal += isBackwards ? -events.length : events.length;
-  }
+  const bound = index.findOrdinalFrom(isInclusive === isBackwards ? fromPosition + 1 : fromPosition);
+  const [first, count] = isBackwards ? [0, bound] : [bound, index.eventCount - bound];
+  yield* readPages(log, count, isBackwards, (start, end) =>
+    Array.from({ length: end - start }, (_, offset) => first + start + offset),
+  );
 }
 
 /**
@@ -72,37 +68,29 @@ export async function* readStreamEvents(
   const isBackwards = fromRevision > toRevision;
   const [firstRevision, lastRevision] = isBackwards ? [toRevision, fromRevision] : [fromRevision, toRevision];
   const ordinals = log.index.findOrdinals(stream, firstRevision, lastRevision);
-  for (let count = 0; count < ordinals.length; count += MAX_PAGE_EVENTS) {
-    const start = isBackwards ? ordinals.length - count - MAX_PAGE_EVENTS : count;
-    const pages = planPages(log.index, ordinals.slice(Math.max(start, 0), start + MAX_PAGE_EVENTS));
+  yield* readPages(log, ordinals.length, isBackwards, (start, end) => ordinals.slice(start, end), stream);
+}
+
+/** @param listOrdinals returns a part of the ordinals, which are in ascending order */
+async function* readPages(
+  log: CommittedLog,
+  count: number,
+  isBackwards: boolean,
+  listOrdinals: (start: number, end: number) => number[],
+  stream?: string,
+): AsyncGenerator<LogEvent[]> {
+  for (let doneCount = 0; doneCount < count; doneCount += MAX_PAGE_EVENTS) {
+    const nextCount = Math.min(doneCount + MAX_PAGE_EVENTS, count);
+    const ordinals = isBackwards
+      ? listOrdinals(count - nextCount, count - doneCount)
+      : listOrdinals(doneCount, nextCount);
+    const pages = planPages(log.index, ordinals);
     if (isBackwards) pages.reverse();
     for (const diskReads of pages) {
       const events = (await Promise.all(diskReads.map((read) => performRead(log, read, stream)))).flat();
       yield isBackwards ? events.reverse() : events;
     }
   }
-}
-
-/** The read stays within the limits of a page. */
-function planReadFrom(index: LogIndex, firstOrdinal: number, stopOrdinal: number): DiskRead {
-  const diskRead = planRead(index, firstOrdinal);
-  const limit = Math.min(stopOrdinal, firstOrdinal + MAX_PAGE_EVENTS);
-  let endOrdinal = firstOrdinal + 1;
-  while (endOrdinal < limit && index.getEndOffset(endOrdinal) - diskRead.start <= MAX_PAGE_BYTES) endOrdinal += 1;
-  return { ...diskRead, ordinals: listOrdinals(firstOrdinal, endOrdinal), end: index.getEndOffset(endOrdinal - 1) };
-}
-
-/** The read stays within the limits of a page. */
-function planReadBefore(index: LogIndex, endOrdinal: number): DiskRead {
-  const diskRead = planRead(index, endOrdinal - 1);
-  const limit = Math.max(endOrdinal - MAX_PAGE_EVENTS, 0);
-  let firstOrdinal = endOrdinal - 1;
-  while (firstOrdinal > limit && diskRead.end - index.getOffset(firstOrdinal - 1) <= MAX_PAGE_BYTES) firstOrdinal -= 1;
-  return { ...diskRead, ordinals: listOrdinals(firstOrdinal, endOrdinal), start: index.getOffset(firstOrdinal) };
-}
-
-function listOrdinals(firstOrdinal: number, endOrdinal: number): number[] {
-  return Array.from({ length: endOrdinal - firstOrdinal }, (_, index) => firstOrdinal + index);
 }
 
 /** Nearby events share a disk read. */

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
@@ -7,7 +6,7 @@ import { clinicCommandLine } from "../../../../command/cli/command-line.ts";
 import { runCommandLine } from "../../../../shared/command-line/command-line.ts";
 import { type DocumentedService, startDocumentedService } from "../../../docs/documented-service.ts";
 import { eventually } from "../../../support/eventually.ts";
-import type { Partner } from "../../../support/partner-api.ts";
+import { createSandboxAppointment, type Partner } from "../../../support/partner-api.ts";
 import { type Receiver, startReceiver } from "../../../support/receiver.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 import { createTestTerminal } from "../../../support/terminal.ts";
@@ -30,10 +29,8 @@ describe("clinic partner listen", () => {
   });
 
   async function createAppointment(): Promise<string> {
-    const { clinicId, branches, animals } = (await partner.request("GET", "/sandbox")).body.sandbox;
-    const headers = { "X-SERVICE-Clinic-ID": clinicId, "Idempotency-Key": randomUUID() };
-    const body = { branchId: branches[0].id, animalId: animals[0].id, scheduledAt: "2099-05-04T10:00:00Z" };
-    return (await partner.request("POST", "/appointments", { headers, body })).body.appointment.id;
+    const { sandbox } = (await partner.request("GET", "/sandbox")).body;
+    return (await createSandboxAppointment(partner, sandbox)).body.appointment.id;
   }
 
   function listen(...options: string[]) {

@@ -1,16 +1,34 @@
 import { onClick, onSubmit, runAction } from "./actions.js";
 import { getAnimalName, getBranchName, getClinic, getTimeZone, readLocalTime } from "./clinic.js";
-import { createEmptyText, createTable, getElement, h } from "./dom.js";
-import { createButton, createId, createStatusTag } from "./elements.js";
+import { confirmAction } from "./confirm.js";
+import {
+  createButton,
+  createEmptyText,
+  createId,
+  createRow,
+  createStatusTag,
+  createTable,
+  getElement,
+  h,
+} from "./dom.js";
 import { knownAppointmentIds } from "./filters.js";
-import { formatMinute, formatTimeOfDay } from "./format.js";
-import { createIdempotencyKey } from "./idempotency-key.js";
+import { formatCount, formatMinute, formatTimeOfDay } from "./format.js";
 import { toInstant, toLocalInput } from "./local-time.js";
-import { createPlayButtons } from "./play.js";
-import { getEnvironment, request, requestWithHeaders } from "./session.js";
+import { createIdempotencyKey, getEnvironment, request, requestWithHeaders } from "./session.js";
 import { createLocalTime } from "./times.js";
 
 const DAY_MS = 24 * 3_600_000;
+
+const START = { "Start consultation": "in_consultation", Cancel: "cancelled" };
+
+/** What the staff of a clinic can do with an appointment: the next statuses by label, by status. */
+const STEPS = {
+  requested: { Confirm: "confirmed", "Check in": "checked_in", Cancel: "cancelled", Move: undefined },
+  confirmed: { "Check in": "checked_in", "No show": "no_show", Cancel: "cancelled", Move: undefined },
+  checked_in: START,
+  waiting: START,
+  in_consultation: { Complete: "completed" },
+};
 
 /** The listed appointments. */
 let appointments = [];
@@ -108,8 +126,7 @@ async function loadPage(cursor) {
   const shown = cursor ? appointments.length : null;
   appointments = cursor ? [...appointments, ...body.appointments] : body.appointments;
   for (const { id } of body.appointments) knownAppointmentIds.add(id);
-  const countText = `${appointments.length} ${appointments.length === 1 ? "appointment" : "appointments"}`;
-  status.textContent = `${countText}${nextCursor ? "; there are more" : ""}`;
+  status.textContent = `${formatCount(appointments.length, "appointment")}${nextCursor ? "; there are more" : ""}`;
   getElement("appointments-body").replaceChildren(createAppointmentTable(), nextCursor ? createMore(nextCursor) : "");
   if (shown !== null)
     getElement("appointments-body").querySelectorAll("tbody tr")[shown]?.querySelector("button").focus();
@@ -127,25 +144,17 @@ function createAppointmentTable() {
   const titles = ["Start and id", "Details", "Status", "Actions"];
   const rows = appointments.map((appointment) => {
     const { id, scheduledAt, durationMinutes, animalId, branchId, status, notes } = appointment;
-    return h(
-      "tr",
-      { "data-id": id },
-      h(
-        "th",
-        { scope: "row", class: "whole" },
-        createLocalTime(scheduledAt, getTimeZone()),
-        createDuration(durationMinutes),
-        createId(id),
-      ),
-      h("td", {}, `${getAnimalName(animalId)}, ${getBranchName(branchId)}`, h("p", { class: "notes" }, notes ?? "")),
-      h("td", {}, createStatusTag(status)),
-      h(
-        "td",
-        { class: "buttons whole" },
+    const duration = h("span", { class: "duration" }, ` · ${durationMinutes} min`);
+    const details = `${getAnimalName(animalId)}, ${getBranchName(branchId)}`;
+    const cells = [
+      [details, h("p", { class: "notes" }, notes ?? "")],
+      createStatusTag(status),
+      [
         createButton("Deliveries", { class: "small", onclick: () => onShowDeliveries(id) }),
-        ...createPlayButtons(appointment, showChange),
-      ),
-    );
+        ...createPlayButtons(appointment),
+      ],
+    ];
+    return createRow([createLocalTime(scheduledAt, getTimeZone()), duration, createId(id)], cells, { "data-id": id });
   });
   return createTable("Appointments", titles, rows, { class: "appointments blocks" });
 }
@@ -161,8 +170,28 @@ function showChange(changed) {
   getElement("appointments-status").textContent = `The clinic changed appointment ${id}: ${text}.`;
 }
 
-function createDuration(minutes) {
-  return h("span", { class: "duration" }, ` · ${minutes} min`);
+/**
+ * Creates the buttons that play the clinic's part in the application's sandbox, so that `appointment.updated` arrives.
+ * The appointments of the fixture, which are older than the latest reset, cannot be changed.
+ */
+function createPlayButtons({ id, status, scheduledAt, createdAt }) {
+  const { sandbox } = getClinic();
+  if (!sandbox || createdAt <= sandbox.resetAt) return [];
+  const send = async (path, body) =>
+    showChange((await request("POST", `/appointments/${id}/${path}`, { body })).appointment);
+  const move = async () => {
+    const input = {
+      label: `New time (${getTimeZone()})`,
+      value: toLocalInput(Date.parse(scheduledAt), getTimeZone()),
+    };
+    const start = await confirmAction({ title: "Move the appointment?", text: "", accept: "Move", input });
+    if (start) await send("reschedule", { scheduledAt: readLocalTime(start) });
+  };
+  return Object.entries(STEPS[status] ?? {}).map(([label, to]) => {
+    const play = to ? () => send("transitions", { to }) : move;
+    const onclick = ({ currentTarget: button }) => runAction({ button, alertId: "appointments-alert" }, play);
+    return createButton(label, { class: "small", onclick });
+  });
 }
 
 async function createAppointment() {

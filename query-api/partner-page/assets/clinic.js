@@ -1,7 +1,7 @@
-import { getElement, h } from "./dom.js";
-import { createId } from "./elements.js";
-import { ApiError } from "./errors.js";
+import { showProgress } from "./actions.js";
+import { createId, getElement, h } from "./dom.js";
 import { shortenId } from "./format.js";
+import { ApiError } from "./http.js";
 import { toInstant, toLocalInput } from "./local-time.js";
 import { getClinicId, getEnvironment, request } from "./session.js";
 
@@ -69,11 +69,7 @@ export async function openClinic() {
   clinic = undefined;
   getElement("clinic-name").textContent = installations.get(clinicId)?.clinicName ?? "Clinic";
   const hint = getElement("clinic-hint");
-  hint.textContent = "Loading …";
-  const context = await request("GET", "/clinic/context").catch((error) => {
-    if (clinicId === getClinicId()) hint.textContent = "";
-    throw error;
-  });
+  const context = await showProgress(hint, "Loading …", () => request("GET", "/clinic/context"));
   const isSandbox = clinicId === sandbox?.clinicId;
   clinic = {
     ...context.clinic,
@@ -86,14 +82,6 @@ export async function openClinic() {
   const kind = isSandbox ? "Your sandbox" : `Clinic, ${status}`;
   hint.replaceChildren(`${kind} · ${timezone} · `, createId(clinicId));
   for (const label of document.querySelectorAll("[data-zone]")) label.textContent = getTimeZone();
-}
-
-/** Forgets all clinics. */
-export function clearClinics() {
-  clinic = undefined;
-  sandbox = undefined;
-  installations = new Map();
-  for (const id of ["clinic", "clinic-name", "clinic-hint"]) getElement(id).replaceChildren();
 }
 
 /** Returns the name of a branch, or its id if the installation no longer covers the branch. */

@@ -1,7 +1,6 @@
 import { clearError, onClick, runAction } from "./actions.js";
 import { COLUMN_TITLES, createDelivery } from "./delivery.js";
-import { createEmptyText, getElement, h } from "./dom.js";
-import { createButton, formatDeliveryCount } from "./elements.js";
+import { createButton, createEmptyText, getElement, h } from "./dom.js";
 import {
   getReplayFilters,
   initFilters,
@@ -11,6 +10,7 @@ import {
   showFilters,
   toQuery,
 } from "./filters.js";
+import { formatCount } from "./format.js";
 import { isBeingDisabled } from "./health.js";
 import { clearOutcomes } from "./outcomes.js";
 import { findReplayable, replayDelivery, replayFailedDeliveries } from "./replays.js";
@@ -223,7 +223,7 @@ function render() {
   if (getStatus() !== "active") getElement("replay-failed").hidden = true;
   const body = getElement("deliveries-body");
   const pending = deliveries.filter(({ status }) => status === "pending").length;
-  const count = `${formatDeliveryCount(deliveries.length)}, newest first`;
+  const count = `${formatCount(deliveries.length, "delivery", "deliveries")}, newest first`;
   getElement("deliveries-status").textContent =
     deliveries.length === 0 ? "" : `${count}${pending === 0 ? "" : `, ${pending} pending`}`;
   const items = deliveries.map(findOrCreateItem);

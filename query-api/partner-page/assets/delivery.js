@@ -1,9 +1,17 @@
 import { runAction } from "./actions.js";
-import { createAttemptTable } from "./attempts.js";
-import { createEmptyText, createFactList, createText, h } from "./dom.js";
-import { createButton, createId, createStatusTag } from "./elements.js";
-import { shortenId } from "./format.js";
-import { getSignal, request } from "./session.js";
+import { createAttempts } from "./attempts.js";
+import {
+  createButton,
+  createEmptyText,
+  createFactList,
+  createHint,
+  createId,
+  createStatusTag,
+  createText,
+  h,
+} from "./dom.js";
+import { formatCount, shortenId } from "./format.js";
+import { request } from "./session.js";
 import { createAge, createTime } from "./times.js";
 
 /** Labels of the button that sends a delivery again, by status. Pending and cancelled deliveries have no button. */
@@ -20,15 +28,15 @@ export const COLUMN_TITLES = ["Status", "Response", "Event", "Appointment", "Att
  * @param {(delivery: object) => Promise<void>} onReplay
  */
 export function createDelivery(delivery, endpoint, onReplay) {
-  const { id, eventId, appointmentId, attempts, createdAt, nextAttemptAt } = delivery;
+  const { id, eventId, appointmentId, createdAt, nextAttemptAt } = delivery;
   const requestElement = h("div", {}, createEmptyText("Loading the request …"));
   const details = h(
     "details",
     { class: "delivery", "data-id": id },
     createSummary(delivery),
-    createHint(delivery, endpoint, onReplay),
+    createReplayButton(delivery, endpoint, onReplay),
     h("h4", {}, "Attempts"),
-    attempts.length === 0 ? createEmptyText("No attempt yet.") : createAttemptTable(delivery, createTime),
+    createAttempts(delivery, createTime),
     h("h4", {}, "Request"),
     createFactList([
       ["Delivery id", createId(id)],
@@ -47,15 +55,14 @@ export function createDelivery(delivery, endpoint, onReplay) {
 
 /** Creates the row of a delivery. Its cells are those of {@link COLUMN_TITLES}. */
 function createSummary({ type, status, appointmentId, attempts, createdAt }) {
-  const count = `${attempts.length} ${attempts.length === 1 ? "attempt" : "attempts"}`;
   return h(
     "summary",
     { class: "columns" },
     createStatusTag(status),
     h("span", { class: "code" }, describeResponse(attempts.at(-1))),
     h("span", { class: "what" }, type),
-    h("span", { class: "id", title: appointmentId ?? "" }, appointmentId ? shortenId(appointmentId) : "–"),
-    h("span", {}, count),
+    createId(appointmentId ? shortenId(appointmentId) : "–", { title: appointmentId ?? "" }),
+    h("span", {}, formatCount(attempts.length, "attempt")),
     createAge(createdAt),
   );
 }
@@ -66,7 +73,7 @@ function describeResponse(attempt) {
 }
 
 /** Creates the button that replays a delivery, or says why it is not possible. */
-function createHint(delivery, endpoint, onReplay) {
+function createReplayButton(delivery, endpoint, onReplay) {
   const label = REPLAY_LABELS[delivery.status];
   if (label === undefined) return "";
   if (endpoint.status === "disabled") return createEmptyText("Enable the endpoint to replay this delivery.");
@@ -78,12 +85,11 @@ function createHint(delivery, endpoint, onReplay) {
 
 /** Loads the request of a delivery, and shows it. */
 async function showRequest(endpointId, deliveryId, element) {
-  const signal = getSignal();
   try {
     const { delivery } = await request("GET", `/webhook-endpoints/${endpointId}/deliveries/${deliveryId}`);
     element.replaceChildren(...createRequest(delivery.request, deliveryId));
   } catch (error) {
-    if (signal.aborted) return;
+    if (error.name === "AbortError") return;
     element.replaceChildren(h("p", { class: "alert" }, error.message));
   }
 }
@@ -98,6 +104,6 @@ function createRequest({ body, headers, customHeaderNames }, deliveryId) {
   return [
     createText(`Headers of ${deliveryId}`, [...lines, ...customLines].join("\n")),
     bodyElement,
-    h("p", { class: "hint" }, "The sent and signed body has no line breaks. Each attempt has its own signature."),
+    createHint("The sent and signed body has no line breaks. Each attempt has its own signature."),
   ];
 }

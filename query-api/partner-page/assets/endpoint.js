@@ -1,14 +1,22 @@
 import { clearError, runAction } from "./actions.js";
 import { getBranchName } from "./clinic.js";
 import { confirmAction } from "./confirm.js";
+import { createCopyButton } from "./copy.js";
 import { clearDeliveries, initDeliveries, showDeliveries } from "./deliveries.js";
-import { createEmptyText, createFactList, getElement, h } from "./dom.js";
-import { createButton, createId, createStatusTag, createTags } from "./elements.js";
+import {
+  createButton,
+  createEmptyText,
+  createFactList,
+  createId,
+  createStatusTag,
+  createTags,
+  getElement,
+  h,
+} from "./dom.js";
 import { markEndpoint, updateEndpoint } from "./endpoints.js";
 import { formatUtc } from "./format.js";
 import { createHealthText, getHealth, isBeingDisabled } from "./health.js";
 import { showOutcomes } from "./outcomes.js";
-import { hideSecret, initSecret, showSecret } from "./secret.js";
 import { request, wait } from "./session.js";
 import { createSettingsForm } from "./settings.js";
 import { createTime } from "./times.js";
@@ -30,7 +38,12 @@ let selectedId;
 
 /** Initializes the view of an endpoint. */
 export function initEndpoint() {
-  initSecret();
+  const secretField = getElement("secret-value");
+  secretField.addEventListener("focus", () => secretField.select());
+  getElement("hide-secret").addEventListener("click", () => {
+    hideSecret();
+    getElement("endpoint-title").focus();
+  });
   initDeliveries({ getEndpoint: () => endpoint, onLoad: refreshHealth });
   clearEndpoint();
 }
@@ -212,12 +225,9 @@ async function sendTest({ id }) {
 }
 
 async function rotateSecret({ id, url }) {
-  const isConfirmed = await confirmAction({
-    title: "Rotate the signing secret?",
-    text: `The service creates a new secret for ${url}. For 24 hours, deliveries are signed with both secrets.`,
-    accept: "Rotate secret",
-  });
-  if (!isConfirmed) return;
+  const question = `The service creates a new secret for ${url}. For 24 hours, deliveries are signed with both secrets.`;
+  const title = "Rotate the signing secret?";
+  if (!(await confirmAction({ title, text: question, accept: "Rotate secret" }))) return;
   const { endpoint: changed, secret } = await request("POST", `/webhook-endpoints/${id}/rotate-secret`);
   const formerSecretExpiresAt = new Date(Date.parse(changed.updatedAt) + FORMER_SECRET_MS).toISOString();
   const text = `Until ${formatUtc(formerSecretExpiresAt.replace(/\.\d+/, ""))}, deliveries are signed with both the former and the new secret.`;
@@ -231,23 +241,15 @@ async function enable({ id }) {
 }
 
 async function disable({ id, url }) {
-  const isConfirmed = await confirmAction({
-    title: "Disable the endpoint?",
-    text: `Pending and new deliveries to ${url} are skipped until you enable the endpoint. You can replay them later.`,
-    accept: "Disable",
-  });
-  if (!isConfirmed) return;
+  const text = `Pending and new deliveries to ${url} are skipped until you enable the endpoint. You can replay them later.`;
+  if (!(await confirmAction({ title: "Disable the endpoint?", text, accept: "Disable" }))) return;
   const { endpoint: changed } = await request("POST", `/webhook-endpoints/${id}/disable`);
   showNewStatus(changed, "The endpoint is disabled.");
 }
 
 async function revoke({ id, url }) {
-  const isConfirmed = await confirmAction({
-    title: "Revoke the endpoint for good?",
-    text: `${url} receives no more deliveries. This cannot be undone.`,
-    accept: "Revoke",
-  });
-  if (!isConfirmed) return;
+  const text = `${url} receives no more deliveries. This cannot be undone.`;
+  if (!(await confirmAction({ title: "Revoke the endpoint for good?", text, accept: "Revoke" }))) return;
   const { endpoint: changed } = await request("DELETE", `/webhook-endpoints/${id}`);
   showNewStatus(changed, "The endpoint is revoked.");
 }
@@ -270,4 +272,26 @@ function showChange(changed, text) {
   }
   getElement("endpoint-status").textContent = text;
   if (document.activeElement === document.body) getElement("endpoint-title").focus();
+}
+
+/**
+ * Shows a new signing secret, which the API returns only once, until the user hides it.
+ *
+ * @param {string} secret
+ * @param {string} hint what happens with the former secret
+ */
+function showSecret(secret, hint) {
+  const field = getElement("secret-value");
+  field.value = secret;
+  getElement("copy-secret").replaceChildren(createCopyButton("Copy", field));
+  getElement("secret-hint").textContent = `Store this secret now. It is not shown again. ${hint}`;
+  getElement("secret").hidden = false;
+  getElement("secret-title").focus();
+}
+
+/** Removes the secret from the page. */
+function hideSecret() {
+  getElement("secret-value").value = "";
+  getElement("secret-hint").textContent = "";
+  getElement("secret").hidden = true;
 }

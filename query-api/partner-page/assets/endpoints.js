@@ -1,8 +1,7 @@
-import { onSubmit, runAction } from "./actions.js";
+import { onSubmit, runAction, showProgress } from "./actions.js";
 import { getClinic } from "./clinic.js";
-import { createEmptyText, getElement, h } from "./dom.js";
-import { createStatusTag, formatDeliveryCount } from "./elements.js";
-import { isUuid, shortenId } from "./format.js";
+import { createEmptyText, createStatusTag, getElement, h, markCurrent } from "./dom.js";
+import { formatCount, isUuid, shortenId } from "./format.js";
 import { getHealth } from "./health.js";
 import { getEnvironment, request } from "./session.js";
 
@@ -19,6 +18,8 @@ let selectedId;
 /** Number of deliveries about the searched appointment, by id of each searched endpoint. */
 let counts = new Map();
 let onSelect = () => undefined;
+
+const formatFound = (count) => formatCount(count, "delivery", "deliveries");
 
 /**
  * Initializes the list of endpoints and the form that creates an endpoint.
@@ -64,13 +65,8 @@ function openForm(isOpen) {
 
 /** Loads the endpoints, and shows the list. */
 export async function showEndpoints() {
-  getElement("endpoints").replaceChildren(createEmptyText("Loading …"));
-  try {
-    endpoints = (await request("GET", "/webhook-endpoints")).endpoints;
-  } catch (error) {
-    getElement("endpoints").replaceChildren();
-    throw error;
-  }
+  const load = () => request("GET", "/webhook-endpoints");
+  endpoints = (await showProgress(getElement("endpoints"), createEmptyText("Loading …"), load)).endpoints;
   renderEndpoints();
   // Without endpoints, the form is the next step. A form that is open keeps its input.
   if (endpoints.length === 0 && getElement("endpoint-form").hidden) openForm(true);
@@ -107,7 +103,7 @@ export async function searchAppointment(appointmentId) {
   const foundIds = searched.map(({ id }) => id).filter((id) => search.get(id) > 0);
   const where = `at ${foundIds.length} of ${searched.length} endpoints`;
   const total = [...search.values()].reduce((sum, count) => sum + count, 0);
-  status.textContent = `Appointment ${shortenId(appointmentId)}: ${formatDeliveryCount(total)} ${where}.`;
+  status.textContent = `Appointment ${shortenId(appointmentId)}: ${formatFound(total)} ${where}.`;
   renderEndpoints();
   return foundIds;
 }
@@ -121,10 +117,7 @@ export function updateEndpoint(endpoint) {
 /** Marks an endpoint as selected. */
 export function markEndpoint(id) {
   selectedId = id;
-  for (const button of getElement("endpoints").querySelectorAll("button")) {
-    if (button.dataset.id === id) button.setAttribute("aria-current", "true");
-    else button.removeAttribute("aria-current");
-  }
+  markCurrent(getElement("endpoints").querySelectorAll("button"), id);
 }
 
 /** Returns the endpoint with the given id; undefined if it is not in the list. */
@@ -170,7 +163,7 @@ function createChoice(endpoint) {
     { type: "button", class: "choice", "data-id": id, onclick: () => onSelect(endpoint) },
     h("span", { class: "what" }, url),
     h("span", { class: "soft" }, events.join(", ") || "operational events only"),
-    counts.has(id) ? h("span", { class: "soft" }, `${formatDeliveryCount(counts.get(id))} found`) : "",
+    counts.has(id) ? h("span", { class: "soft" }, `${formatFound(counts.get(id))} found`) : "",
     createStatusTag(getHealth(endpoint)),
   );
 }

@@ -3,17 +3,6 @@ import { getElement } from "./dom.js";
 import { toInstant } from "./local-time.js";
 import { changeRoute, readRoute } from "./route.js";
 
-/** Fields of the form with filters, by name in the URL. */
-const FIELDS = {
-  status: "filter-status",
-  type: "filter-type",
-  appointmentId: "filter-appointment",
-  period: "filter-period",
-  fromTime: "filter-from",
-  toTime: "filter-to",
-  limit: "filter-limit",
-};
-
 /** Lengths of the periods that end now. Milliseconds. */
 const PERIODS_MS = { hour: 3_600_000, day: 24 * 3_600_000, week: 7 * 24 * 3_600_000 };
 
@@ -26,12 +15,13 @@ const RETENTION_MS = 30 * 24 * 3_600_000;
 /** Ids of the appointments that the page has listed. The filter accepts the start of such an id. */
 export const knownAppointmentIds = new Set();
 
-/** The values of the fields by name, as the user has applied them. */
+const form = getElement("delivery-filters");
+
+/** The values of the form's fields by name, as the user has applied them. The URL has the same names. */
 let filters = {};
 
 /** @param {() => void} listener called when the user changes a filter */
 export function initFilters(listener) {
-  const form = getElement("delivery-filters");
   const apply = () => {
     readFields();
     changeRoute(filters, { isNewEntry: false });
@@ -44,11 +34,11 @@ export function initFilters(listener) {
   });
 }
 
-/** Sets the filters to those in the URL, or removes them. */
-export function showFilters(route = readRoute()) {
-  for (const [name, id] of Object.entries(FIELDS)) {
-    const field = getElement(id);
-    field.value = route[name] ?? "";
+/** Sets the filters to those in the URL. */
+export function showFilters() {
+  const route = readRoute();
+  for (const field of form.elements) {
+    field.value = route[field.name] ?? "";
     if (field.selectedIndex === -1) field.selectedIndex = 0;
   }
   readFields();
@@ -56,8 +46,8 @@ export function showFilters(route = readRoute()) {
 
 /** Sets the filters, and removes all others. */
 export function setFilters(newFilters) {
-  const none = Object.fromEntries(Object.keys(FIELDS).map((name) => [name, undefined]));
-  changeRoute({ ...none, ...newFilters });
+  const none = [...form.elements].map(({ name }) => [name, undefined]);
+  changeRoute({ ...Object.fromEntries(none), ...newFilters });
   showFilters();
 }
 
@@ -70,14 +60,7 @@ export function isFiltered() {
 export function toQuery() {
   const { status, type, appointmentId, period, toTime, limit } = filters;
   const to = period === "range" && toTime ? toInstant(toTime, getTimeZone()) : undefined;
-  return {
-    status,
-    type,
-    appointmentId,
-    from: getStart(),
-    to,
-    limit: limit || getElement(FIELDS.limit).options[0].text,
-  };
+  return { status, type, appointmentId, from: getStart(), to, limit: limit || form.elements.limit.options[0].text };
 }
 
 /** Returns the start of the period; undefined for all deliveries. */
@@ -96,10 +79,10 @@ export function getReplayFilters() {
 
 /** Applies the values of the fields. */
 function readFields() {
-  const field = getElement(FIELDS.appointmentId);
+  const field = form.elements.appointmentId;
   const start = field.value.trim().toLowerCase();
   const [id, ...others] = start === "" ? [] : [...knownAppointmentIds].filter((known) => known.startsWith(start));
   if (id && others.length === 0) field.value = id;
-  filters = Object.fromEntries(Object.entries(FIELDS).map(([name, id]) => [name, getElement(id).value.trim()]));
-  for (const field of document.querySelectorAll("[data-range]")) field.hidden = filters.period !== "range";
+  filters = Object.fromEntries([...form.elements].map(({ name, value }) => [name, value.trim()]));
+  for (const part of form.querySelectorAll("[data-range]")) part.hidden = filters.period !== "range";
 }

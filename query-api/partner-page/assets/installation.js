@@ -1,8 +1,7 @@
-import { onClick, runAction } from "./actions.js";
+import { onClick, runAction, showProgress } from "./actions.js";
 import { getClinic, loadSandbox } from "./clinic.js";
 import { confirmAction } from "./confirm.js";
-import { createFactList, createTable, getElement, h } from "./dom.js";
-import { createId, createTags } from "./elements.js";
+import { createFactList, createId, createRow, createTable, createTags, getElement } from "./dom.js";
 import { request } from "./session.js";
 import { createTime } from "./times.js";
 
@@ -23,7 +22,7 @@ export function showInstallation() {
     createTable(
       "Branches",
       ["Branch", "Id"],
-      branches.map((branch, index) => createRow(branchNames[index], branch.id)),
+      branches.map((branch, index) => createRow(branchNames[index], [branch.id])),
     ),
   );
   showSandbox();
@@ -43,13 +42,9 @@ function showSandbox() {
     createTable(
       "Animals",
       ["Animal", "Id"],
-      animals.map(({ id, name, species }) => createRow(`${name}, ${species}`, id)),
+      animals.map(({ id, name, species }) => createRow(`${name}, ${species}`, [id])),
     ),
   );
-}
-
-function createRow(name, id) {
-  return h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, id));
 }
 
 /** Loads the state of the sandbox again, because appointments may have been created. */
@@ -76,16 +71,10 @@ export function initSandbox(onReset) {
       accept: "Reset sandbox",
     });
     if (!isConfirmed) return;
-    getElement("sandbox-status").textContent = "Resetting …";
-    try {
-      await request("POST", "/sandbox/reset");
-      await loadSandbox();
-    } catch (error) {
-      getElement("sandbox-status").textContent = "";
-      throw error;
-    }
+    const status = getElement("sandbox-status");
+    await showProgress(status, "Resetting …", () => request("POST", "/sandbox/reset").then(loadSandbox));
     showSandbox();
-    getElement("sandbox-status").textContent = "The sandbox has the data of today again.";
+    status.textContent = "The sandbox has the data of today again.";
     await onReset();
   });
 }

@@ -1,6 +1,6 @@
-import { clearError, onSubmit, runAction, showError } from "./actions.js";
+import { onSubmit, runAction, showError } from "./actions.js";
 import { clearAppointments, initAppointments, prepareAppointments, showAppointments } from "./appointments.js";
-import { clearClinics, getClinic, loadInstallations, openClinic } from "./clinic.js";
+import { getClinic, loadInstallations, openClinic } from "./clinic.js";
 import { closeDialog } from "./confirm.js";
 import { applyFiltersOfUrl, filterByAppointment, reloadDeliveries } from "./deliveries.js";
 import { getElement, isNarrow } from "./dom.js";
@@ -15,34 +15,27 @@ import {
 } from "./endpoints.js";
 import { showFilters } from "./filters.js";
 import { clearInstallation, initSandbox, reloadSandbox, showInstallation } from "./installation.js";
-import { addRequest, clearRequests } from "./requests.js";
-import { changeRoute, clearRoute, onRouteChange, readRoute } from "./route.js";
+import { changeRoute, onRouteChange, readRoute } from "./route.js";
 import {
   endSession,
   getClinicId,
   getEnvironment,
   restoreSession,
+  STORAGE_KEY,
   setClinicId,
-  setSessionListeners,
+  signOut,
   startSession,
 } from "./session.js";
+import { showReason } from "./sign-out.js";
 import { initTabs } from "./tabs.js";
-import { clearUsage, showUsage } from "./usage.js";
 
 const NO_INSTALLATION_TEXT =
   "No clinic has approved this application yet. A clinic administrator approves the installation. Then sign in again.";
 
-const TABS = ["webhooks", "appointments", "installation", "requests"];
+const TABS = { webhooks: "Webhooks", appointments: "Appointments", installation: "Clinic", requests: "Requests" };
 
-const tabs = initTabs(TABS, showTab);
+const tabs = initTabs("tabs", TABS, showTab);
 
-setSessionListeners({
-  onResponse(exchange) {
-    showUsage(exchange);
-    if (!exchange.isAutomatic) addRequest(exchange);
-  },
-  onSessionEnd: (reason) => signOut(reason),
-});
 initEndpoint();
 initEndpoints({
   onSelect(endpoint) {
@@ -136,7 +129,7 @@ async function showClinic(clinicId) {
   getElement("sections").hidden = true;
   await runAction({ alertId: "clinic-alert", isRepeatable: true }, async () => {
     await openClinic();
-    const tab = TABS.find((name) => name === readRoute().tab) ?? tabs.getShownTab();
+    const tab = Object.hasOwn(TABS, readRoute().tab) ? readRoute().tab : tabs.getShownTab();
     changeRoute({ clinic: clinicId, tab }, { isNewEntry: false });
     getElement("sections").hidden = false;
     showFilters();
@@ -156,7 +149,7 @@ function followRoute() {
   const { clinic, tab, endpoint: endpointId } = readRoute();
   if (clinic && clinic !== getClinicId()) return showClinic(clinic);
   if (!getClinic()) return; // the clinic is loading
-  tabs.show(TABS.includes(tab) ? tab : "webhooks");
+  tabs.show(Object.hasOwn(TABS, tab) ? tab : "webhooks");
   findDeliveries();
   const endpoint = findEndpoint(endpointId);
   if (endpoint && endpoint.id !== getShownEndpointId()) {
@@ -174,33 +167,10 @@ function clearSections() {
   clearInstallation();
 }
 
-/** Shows the session that the tab has stored. */
-function restoreDesk() {
-  if (restoreSession()) runAction({ alertId: "sign-in-alert" }, showDesk);
-}
-
-/** Ends the session and removes all its data from the page. */
-function signOut(reason = "", options = {}) {
-  endSession(options);
-  clearSections();
-  showFilters({});
-  clearClinics();
-  clearRequests();
-  clearUsage();
-  clearError("clinic-alert");
-  tabs.show("webhooks");
-  for (const id of ["environment", "sign-out", "desk"]) getElement(id).hidden = true;
-  getElement("sign-in").hidden = false;
-  getElement("client-id").value = "";
-  getElement("client-secret").value = "";
-  getElement("sign-in-alert").textContent = reason;
-  getElement("client-id").focus();
-}
-
 onSubmit("sign-in-form", "sign-in-alert", signIn);
 getElement("sign-out").addEventListener("click", () => {
-  signOut();
-  clearRoute();
+  history.replaceState(null, "", location.pathname);
+  signOut("");
 });
 getElement("clinic").addEventListener("change", ({ target }) => {
   changeRoute({ clinic: target.value, endpoint: undefined });
@@ -217,8 +187,11 @@ addEventListener(
   { capture: true },
 );
 // The browser can keep a page that the user has left, and show it again with the Back button.
-addEventListener("pagehide", () => signOut("", { isStored: true }));
-addEventListener("pageshow", ({ persisted }) => {
-  if (persisted) restoreDesk();
+addEventListener("pagehide", ({ persisted }) => {
+  if (!persisted) return;
+  endSession({ isStored: true });
+  document.body.replaceChildren();
 });
-restoreDesk();
+addEventListener("pageshow", ({ persisted }) => persisted && location.reload());
+showReason([STORAGE_KEY], "client-id");
+if (restoreSession()) runAction({ alertId: "sign-in-alert" }, showDesk);

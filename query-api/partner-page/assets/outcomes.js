@@ -1,4 +1,4 @@
-import { getElement, h } from "./dom.js";
+import { createHint, getElement, h } from "./dom.js";
 import { request } from "./session.js";
 
 const HOUR_MS = 3_600_000;
@@ -47,6 +47,6 @@ function render(hours, isComplete) {
   const columns = hours.map((hour) => h("span", {}, createPart(hour, "failed"), createPart(hour, "delivered")));
   getElement("outcomes").replaceChildren(
     h("div", { class: "outcomes", role: "img", "aria-label": text }, ...columns),
-    h("p", { class: "hint" }, `${text}.`),
+    createHint(`${text}.`),
   );
 }

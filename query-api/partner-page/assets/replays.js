@@ -1,10 +1,8 @@
 import { getTimeZone } from "./clinic.js";
 import { confirmAction } from "./confirm.js";
-import { formatDeliveryCount } from "./elements.js";
 import { getReplayFilters } from "./filters.js";
-import { formatMinute } from "./format.js";
-import { createIdempotencyKey } from "./idempotency-key.js";
-import { request, wait } from "./session.js";
+import { formatCount, formatMinute } from "./format.js";
+import { createIdempotencyKey, request, wait } from "./session.js";
 
 /** Waits before the requests for the progress of a replay. Milliseconds. */
 const WAITS_MS = [300, 700, 1_000, 2_000, 4_000, 8_000, 15_000];
@@ -47,7 +45,7 @@ export async function replayFailedDeliveries({ id: endpointId, url }, report) {
     return false;
   }
   const isConfirmed = await confirmAction({
-    title: `Replay ${isComplete || isByIds ? "" : "more than "}${formatDeliveryCount(ids.length)}?`,
+    title: `Replay ${isComplete || isByIds ? "" : "more than "}${formatCount(ids.length, "delivery", "deliveries")}?`,
     text: [
       `The ${selection} that match the filters are sent to ${url} again, with their former delivery ids.`,
       `Period: from ${formatMinute(from, getTimeZone())} to ${to ? formatMinute(to, getTimeZone()) : "now"}.`,
@@ -90,7 +88,7 @@ async function requestReplay(endpointId, body) {
 }
 
 function describeProgress({ status, replayedCount, notReplayedCount }) {
-  const queued = `${formatDeliveryCount(replayedCount)} queued again`;
+  const queued = `${formatCount(replayedCount, "delivery", "deliveries")} queued again`;
   const left = notReplayedCount === 0 ? "" : `, ${notReplayedCount} no longer available`;
   const texts = { completed: `${queued}${left}.`, stopped: `The endpoint is no longer active: ${queued}${left}.` };
   return texts[status] ?? `Replaying: ${queued} so far.`;

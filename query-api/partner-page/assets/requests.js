@@ -1,14 +1,28 @@
 import { createCopyButton } from "./copy.js";
-import { createText, getElement, h } from "./dom.js";
+import { createHint, createText, getElement, h } from "./dom.js";
 
 /** Maximum number of requests in the list. */
 const MAX_REQUESTS = 50;
 
+/** Share of the limit below which the remaining requests are emphasized. */
+const LOW_SHARE = 0.1;
+
+let resetTimer;
+
 /** Members of bodies that are secret, and are not shown. */
 const SECRET_MEMBERS = new Set(["client_secret", "access_token", "secret", "headers"]);
 
+/**
+ * Shows a request of this page, and what is left of the rate limit after it. Requests that the user has not caused are
+ * not listed.
+ */
+export function showExchange(exchange) {
+  showUsage(exchange);
+  if (!exchange.isAutomatic) addRequest(exchange);
+}
+
 /** Adds a request to the list of requests that this page has sent, newest first. */
-export function addRequest({ method, url, headers, body, response, responseBody, durationMs, correlationId }) {
+function addRequest({ method, url, headers, body, response, responseBody, durationMs, correlationId }) {
   const curl = createText("curl", formatCurl(method, url, headers, body));
   const details = h(
     "details",
@@ -21,7 +35,7 @@ export function addRequest({ method, url, headers, body, response, responseBody,
       h("span", response.ok ? {} : { class: "bad" }, String(response.status)),
       h("span", {}, `${durationMs} ms`),
     ),
-    h("p", { class: "hint" }, `Correlation id ${correlationId ?? "unknown"}`),
+    createHint(`Correlation id ${correlationId ?? "unknown"}`),
     curl,
     h("div", { class: "buttons" }, createCopyButton("Copy curl", curl)),
     createText("Response body", formatBody(responseBody)),
@@ -30,11 +44,6 @@ export function addRequest({ method, url, headers, body, response, responseBody,
   const list = getElement("requests");
   list.prepend(h("li", {}, details));
   if (list.children.length > MAX_REQUESTS) list.lastElementChild.remove();
-}
-
-/** Removes the requests of the former session. */
-export function clearRequests() {
-  getElement("requests").replaceChildren();
 }
 
 /** Formats a command that repeats the request. Variables take the place of secrets. */
@@ -52,4 +61,28 @@ function quote(text) {
 
 function formatBody(body) {
   return JSON.stringify(body, (name, value) => (SECRET_MEMBERS.has(name) ? "(not shown)" : value), 2);
+}
+
+/**
+ * Shows how many requests the rate limit of the installation permits in the current window. Ignores responses that were
+ * counted against another limit.
+ */
+function showUsage({ url, response: { status, headers } }) {
+  const isCountedElsewhere =
+    status === 401 || status === 403 || /\/(oauth\/token|installations|sandbox\/reset)$/.test(url);
+  const limit = Number(headers.get("RateLimit-Limit"));
+  if (isCountedElsewhere || !limit) return;
+  const remaining = Number(headers.get("RateLimit-Remaining"));
+  const resetAt = new Date(headers.get("RateLimit-Reset"));
+  showRemaining(limit, remaining, resetAt);
+  clearTimeout(resetTimer);
+  resetTimer = setTimeout(() => showRemaining(limit, limit), Math.max(0, resetAt.getTime() - Date.now()));
+}
+
+function showRemaining(limit, remaining, resetAt) {
+  const element = getElement("usage");
+  element.textContent = `${remaining} of ${limit} requests/min left`;
+  element.classList.toggle("low", remaining < limit * LOW_SHARE);
+  const windowText = resetAt ? ` The count starts again at ${resetAt.toLocaleTimeString()}.` : "";
+  element.title = `Rate limit of this installation.${windowText}`;
 }

@@ -22,11 +22,6 @@ export function changeRoute(changes, { isNewEntry = true } = {}) {
   else history.replaceState(null, "", fragment);
 }
 
-/** Removes the route from the URL. */
-export function clearRoute() {
-  history.replaceState(null, "", location.pathname);
-}
-
 /** @param {() => void} listener called when the user goes back or forward, or changes the URL's fragment */
 export function onRouteChange(listener) {
   addEventListener("popstate", listener);

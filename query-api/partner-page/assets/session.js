@@ -2,7 +2,9 @@
  * The application's session: credentials, access token and clinic. The secret exists only in the memory of this module.
  * The storage of the tab keeps the access token, so that a reload does not end the session.
  */
-import { ApiError } from "./errors.js";
+import { ApiError, sendRequest, toApiError, toQueryString } from "./http.js";
+import { showExchange } from "./requests.js";
+import { leave } from "./sign-out.js";
 
 /** Brand in header names, as in `X-SERVICE-Clinic-ID`. */
 const brand = document.querySelector('meta[name="header-brand"]').content;
@@ -12,7 +14,8 @@ const POSITION_HEADER = `X-${brand}-Log-Position`;
 /** Time before a token expires at which the next request exchanges the credentials for a new token. */
 const RENEWAL_MS = 60_000;
 
-const STORAGE_KEY = "partner session";
+/** Key in sessionStorage of the environment and the access token. */
+export const STORAGE_KEY = "partner session";
 
 /** Maximum number of attempts of a read while the read models are behind the page's own writes. */
 const MAX_READ_ATTEMPTS = 5;
@@ -20,24 +23,13 @@ const MAX_READ_ATTEMPTS = 5;
 /** The current session; undefined if no application is signed in. */
 let session;
 
-/** Functions that are called after each response, and when the service ends the session. */
-const listeners = { onResponse: () => undefined, onSessionEnd: () => undefined };
-
-/**
- * @param {{ onResponse(exchange: object): void, onSessionEnd(reason: string): void }} newListeners
- */
-export function setSessionListeners(newListeners) {
-  Object.assign(listeners, newListeners);
-}
-
 /**
  * Exchanges the credentials for a token and starts a session.
  *
  * @throws {ApiError}
  */
 export async function startSession({ environment, clientId, clientSecret }) {
-  const [controller, clinicController] = [new AbortController(), new AbortController()];
-  const next = { environment, clientId, clientSecret, controller, clinicController };
+  const next = { environment, clientId, clientSecret, clinicController: new AbortController() };
   await renewToken(next);
   session = next;
 }
@@ -46,25 +38,24 @@ export async function startSession({ environment, clientId, clientSecret }) {
 export function restoreSession() {
   const stored = JSON.parse(sessionStorage.getItem(STORAGE_KEY) ?? "{}");
   if (!(stored.expiresAt - Date.now() > RENEWAL_MS)) return false;
-  session = { ...stored, controller: new AbortController(), clinicController: new AbortController() };
+  session = { ...stored, clinicController: new AbortController() };
   return true;
 }
 
 /**
- * Ends the session: aborts its requests and forgets credentials and token.
+ * Forgets credentials and token, and aborts the requests of the session.
  *
- * @param {{ isStored?: boolean }} options `isStored`: a reload continues the session
+ * @param {{ isStored?: boolean }} options `isStored`: the session continues when the tab shows the page again
  */
 export function endSession({ isStored = false } = {}) {
   if (!isStored) sessionStorage.removeItem(STORAGE_KEY);
-  session?.controller.abort();
   session?.clinicController.abort();
   session = undefined;
 }
 
-/** Returns the signal that is aborted when the session ends or another clinic is selected. */
-export function getSignal() {
-  return session?.clinicController.signal;
+/** Signs the application out, and removes all data from the page. */
+export function signOut(reason) {
+  leave([STORAGE_KEY], reason);
 }
 
 export function getEnvironment() {
@@ -94,8 +85,7 @@ async function exchangeToken(current) {
   const { environment, clientId, clientSecret } = current;
   if (!clientSecret) throw new ApiError(401, { error: "invalid_token" });
   const body = { client_id: clientId, client_secret: clientSecret, grant_type: "client_credentials", environment };
-  const { signal } = current.controller;
-  const response = await send(current, "POST", "/oauth/token", { body, signal });
+  const response = await send(current, "POST", "/oauth/token", { body });
   current.token = response.body.access_token;
   current.expiresAt = Date.now() + response.body.expires_in * 1_000;
   const { token, expiresAt } = current;
@@ -133,7 +123,7 @@ export async function requestWithHeaders(method, path, options = {}) {
 
 /** Waits. Throws an error if the session ends or another clinic is selected. */
 export async function wait(ms) {
-  const signal = getSignal();
+  const { signal } = session.clinicController;
   await new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);
     signal.addEventListener("abort", () => {
@@ -144,44 +134,33 @@ export async function wait(ms) {
   signal.throwIfAborted();
 }
 
-/** Renews the token. If the credentials are no longer valid, ends the session. */
+/** Renews the token. If the credentials are no longer valid, signs the application out. */
 async function renewOrEnd(current) {
   try {
     await renewToken(current);
   } catch (error) {
-    if (error.status === 401 && current === session) listeners.onSessionEnd(error.message);
+    if (error.status === 401) signOut(error.message);
     throw error;
   }
 }
 
 async function send(current, method, path, options) {
   const { query = {}, body, headers = {}, isAuthorized = false, isAutomatic = false, signal } = options;
-  const parameters = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
-  const search = parameters.length === 0 ? "" : `?${new URLSearchParams(parameters)}`;
-  const url = `/${current.environment}/v1${path}${search}`;
+  const url = `/${current.environment}/v1${path}${toQueryString(query)}`;
   const startedAt = performance.now();
   const sentHeaders = { ...buildHeaders(current, method, body, isAuthorized), ...headers };
-  const response = await fetch(url, {
-    method,
-    headers: sentHeaders,
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    cache: "no-store",
-    credentials: "omit",
-    redirect: "error",
-    signal,
-  }).catch((error) => {
-    throw signal.aborted ? error : new ApiError(0, { error: "unreachable" });
-  });
+  const sentBody = body === undefined ? {} : { body: JSON.stringify(body) };
+  const response = await sendRequest(url, { method, headers: sentHeaders, ...sentBody, signal });
   const responseBody = await response.json().catch(() => ({}));
-  signal.throwIfAborted();
+  signal?.throwIfAborted();
   const durationMs = Math.round(performance.now() - startedAt);
   const correlationId = response.headers.get("X-Correlation-ID");
   const exchange = { method, url, headers: sentHeaders, body, response, responseBody, durationMs, correlationId };
-  listeners.onResponse({ ...exchange, isAutomatic });
+  showExchange({ ...exchange, isAutomatic });
   // Later reads send the log position of the latest write, so that they reflect it.
   current.position = response.headers.get(POSITION_HEADER) ?? current.position;
   if (response.ok) return { body: responseBody, headers: response.headers };
-  throw new ApiError(response.status, responseBody, Number(response.headers.get("Retry-After") ?? 0));
+  throw toApiError(response, responseBody);
 }
 
 function buildHeaders({ token, clinicId, position }, method, body, isAuthorized) {
@@ -191,4 +170,9 @@ function buildHeaders({ token, clinicId, position }, method, body, isAuthorized)
     ...(isAuthorized && clinicId ? { [CLINIC_HEADER]: clinicId } : {}),
     ...(isAuthorized && method === "GET" && position ? { [POSITION_HEADER]: position } : {}),
   };
+}
+
+/** Creates a random idempotency key. `crypto.randomUUID` is not available on pages without TLS. */
+export function createIdempotencyKey() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }

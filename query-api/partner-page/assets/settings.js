@@ -6,6 +6,11 @@ import { request } from "./session.js";
 /** Types of events, by setting of an endpoint. */
 const TYPES = JSON.parse(getElement("endpoint-form").dataset.types);
 
+const ORDERINGS = { none: "none", appointment: "per appointment" };
+const ORDERING_HINT = "Per appointment: a failing delivery holds back only later events of its own appointment.";
+const FORMATS = { standard: "standard", cloudevents: "CloudEvents 1.0" };
+const SIGNATURE_LABEL = "Also sign with Ed25519 (v1a), which needs no secret to verify";
+
 /**
  * Creates the form that changes the settings of an endpoint. The form sends only the settings that differ.
  *
@@ -13,6 +18,7 @@ const TYPES = JSON.parse(getElement("endpoint-form").dataset.types);
  * @param {(endpoint: object) => void} onSave called with the endpoint after a change
  */
 export function createSettingsForm(endpoint, onSave) {
+  const branches = getClinic().branches.map(({ id, name }) => [id, name]);
   const submit = h("button", { type: "submit", class: "primary" }, "Save settings");
   const form = h(
     "form",
@@ -23,10 +29,16 @@ export function createSettingsForm(endpoint, onSave) {
     ),
     createChoices("Events", "events", TYPES.events, endpoint.events),
     createChoices("Events about endpoints", "operationalEvents", TYPES.operationalEvents, endpoint.operationalEvents),
-    createBranchChoices(endpoint),
-    createOrderingField(endpoint),
-    createFormatField(endpoint),
-    createSignatureField(endpoint),
+    // Without a checked branch, the endpoint receives the events of all branches.
+    createChoices("Only these branches (none checked: all branches)", "branchIds", branches, endpoint.branchIds ?? []),
+    createSelectField("Order of deliveries", "ordering", ORDERINGS, endpoint, ORDERING_HINT),
+    createSelectField("Format of the bodies", "bodyFormat", FORMATS, endpoint),
+    createChoices(
+      "Signatures",
+      "asymmetricSignature",
+      [["on", SIGNATURE_LABEL]],
+      endpoint.asymmetricSignature ? ["on"] : [],
+    ),
     createField(
       "Attempts per second, empty for no limit",
       h("input", { id: "setting-rate", name: "rateLimitPerSecond", type: "number", min: "1", max: "1000", step: "1" }),
@@ -71,38 +83,12 @@ function createChoices(legend, name, options, selected) {
   return h("fieldset", { class: "choices" }, h("legend", {}, legend), ...boxes);
 }
 
-/** Creates the choice of branches. If no branch is checked, the endpoint receives the events of all branches. */
-function createBranchChoices({ branchIds }) {
-  const options = getClinic().branches.map(({ id, name }) => [id, name]);
-  return createChoices("Only these branches (none checked: all branches)", "branchIds", options, branchIds ?? []);
-}
-
-function createOrderingField({ ordering }) {
-  const options = { none: "none", appointment: "per appointment" };
-  const hint = "Per appointment: a failing delivery holds back only later events of its own appointment.";
-  return createField("Order of deliveries", createSelect("setting-ordering", "ordering", options, ordering), hint);
-}
-
-function createFormatField({ bodyFormat }) {
-  const options = { standard: "standard", cloudevents: "CloudEvents 1.0" };
-  return createField("Format of the bodies", createSelect("setting-format", "bodyFormat", options, bodyFormat));
-}
-
-function createSignatureField({ asymmetricSignature }) {
-  const input = h("input", {
-    ...{ type: "checkbox", id: "setting-asymmetric", name: "asymmetricSignature" },
-    checked: asymmetricSignature,
-  });
-  const label = h("label", {}, input, " Also sign with Ed25519 (v1a), which needs no secret to verify");
-  return h("fieldset", { class: "choices" }, h("legend", {}, "Signatures"), label);
-}
-
 /** @param {Record<string, string>} options texts by value */
-function createSelect(id, name, options, selectedValue) {
+function createSelectField(label, name, options, endpoint, hint) {
   const elements = Object.entries(options).map(([value, text]) =>
-    h("option", { value, selected: value === selectedValue }, text),
+    h("option", { value, selected: value === endpoint[name] }, text),
   );
-  return h("select", { id, name }, ...elements);
+  return createField(label, h("select", { id: `setting-${name}`, name }, ...elements), hint);
 }
 
 function createHeaderFields({ headerNames }) {
@@ -134,8 +120,8 @@ function readChanges(form, endpoint) {
     operationalEvents: listChecked("operationalEvents"),
     branchIds: checkedBranchIds.length === 0 ? null : checkedBranchIds,
     ordering: getElement("setting-ordering").value,
-    bodyFormat: getElement("setting-format").value,
-    asymmetricSignature: getElement("setting-asymmetric").checked,
+    bodyFormat: getElement("setting-bodyFormat").value,
+    asymmetricSignature: listChecked("asymmetricSignature").length === 1,
     rateLimitPerSecond: rateText === "" ? null : Number(rateText),
   };
   const changes = Object.entries(settings).filter(

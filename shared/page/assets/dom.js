@@ -16,9 +16,36 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
+export function createButton(text, attributes = {}) {
+  return h("button", { type: "button", ...attributes }, text);
+}
+
+/** Creates an element with an id in a monospaced font. */
+export function createId(id, attributes = {}) {
+  return h("span", { class: "id", ...attributes }, id);
+}
+
+export function createTag(text, className = "") {
+  return h("span", { class: `tag ${className}`.trim() }, text);
+}
+
+/** Creates a tag with a status. The style depends on the status. */
+export function createStatusTag(status) {
+  return createTag(status, `status-${status}`);
+}
+
+/** Creates a list of short texts, such as scopes or event types. */
+export function createTags(texts) {
+  return texts.length === 0 ? "none" : h("span", { class: "tags" }, ...texts.map((text) => createTag(text)));
+}
+
 /** Creates a paragraph that explains why there is nothing to show. */
 export function createEmptyText(text) {
   return h("p", { class: "empty" }, text);
+}
+
+export function createHint(...children) {
+  return h("p", { class: "hint" }, ...children);
 }
 
 /**
@@ -30,7 +57,18 @@ export function createFactList(facts) {
   return h("dl", { class: "facts" }, ...facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
-/** Creates a table in a region that scrolls on narrow screens. Each row is a `tr` element. */
+/**
+ * Creates a row of a table.
+ *
+ * @param {Node | string | (Node | string)[]} title content of the first cell, which is the header of the row
+ * @param {(Node | string | (Node | string)[])[]} cells content of the other cells
+ */
+export function createRow(title, cells, attributes = {}) {
+  const createCell = (content) => h("td", {}, ...[content].flat());
+  return h("tr", attributes, h("th", { scope: "row" }, ...[title].flat()), ...cells.map(createCell));
+}
+
+/** Creates a table in a region that scrolls on narrow screens. */
 export function createTable(label, titles, rows, attributes = {}) {
   const head = h("tr", {}, ...titles.map((title) => h("th", { scope: "col" }, title)));
   return h(
@@ -43,6 +81,11 @@ export function createTable(label, titles, rows, attributes = {}) {
 /** Creates a block of text with a label, in which the arrow keys scroll. */
 export function createText(label, text) {
   return h("pre", { tabindex: "0", role: "region", "aria-label": label }, text);
+}
+
+/** Marks the button with the given `data-id` as the current one of its list. */
+export function markCurrent(buttons, id) {
+  for (const button of buttons) button.ariaCurrent = button.dataset.id === id ? "true" : null;
 }
 
 /** Returns true if the details are below the list instead of next to it. */

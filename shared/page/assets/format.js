@@ -1,4 +1,9 @@
-/** Functions that format times and ids for display. */
+/** Functions that format times, ids and numbers for display. */
+
+/** Formats a number with its noun: `1 event`, `2 events` */
+export function formatCount(count, noun, plural = `${noun}s`) {
+  return `${count} ${count === 1 ? noun : plural}`;
+}
 
 /** Formats a time: `2026-05-04T08:00:00.000Z` → `2026-05-04 08:00:00.000 UTC` */
 export function formatUtc(instant) {

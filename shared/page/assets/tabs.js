@@ -1,35 +1,42 @@
-import { getElement } from "./dom.js";
+import { createButton, getElement } from "./dom.js";
 
 /**
- * Initializes a list of tabs. Each tab has the id `tab-<name>`, and its panel has the id `panel-<name>`. The left and
- * right arrow keys select the previous or next tab. Home and End select the first or last tab.
+ * Fills a list of tabs. The tab of the panel `panel-<name>` gets the id `tab-<name>`. The left and right arrow keys select
+ * the previous or next tab. Home and End select the first or last tab.
  *
- * @param {string[]} tabNames
+ * @param {string} listId
+ * @param {Record<string, string>} titles titles of the tabs by name
  * @param {(name: string) => void} onShow called with the name of the tab that is shown
  */
-export function initTabs(tabNames, onShow) {
+export function initTabs(listId, titles, onShow) {
+  const names = Object.keys(titles);
   const show = (name, takesFocus) => {
-    for (const tabName of tabNames) {
+    for (const tabName of names) {
       const tab = getElement(`tab-${tabName}`);
-      tab.setAttribute("aria-selected", String(tabName === name));
+      tab.ariaSelected = String(tabName === name);
       tab.tabIndex = tabName === name ? 0 : -1;
       getElement(`panel-${tabName}`).hidden = tabName !== name;
     }
     if (takesFocus) getElement(`tab-${name}`).focus();
     onShow(name);
   };
-  tabNames.forEach((name, index) => {
-    const tab = getElement(`tab-${name}`);
-    tab.addEventListener("click", () => show(name, false));
-    tab.addEventListener("keydown", (event) => {
-      const to = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: tabNames.length - 1 }[event.key];
+  const createTab = (name, index) => {
+    const panel = getElement(`panel-${name}`);
+    panel.role = "tabpanel";
+    panel.setAttribute("aria-labelledby", `tab-${name}`);
+    panel.hidden = index > 0;
+    const onkeydown = (event) => {
+      const to = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: names.length - 1 }[event.key];
       if (to === undefined) return;
       event.preventDefault();
-      show(tabNames[(to + tabNames.length) % tabNames.length], true);
-    });
-  });
+      show(names[(to + names.length) % names.length], true);
+    };
+    const attributes = { role: "tab", id: `tab-${name}`, "aria-controls": panel.id, onkeydown };
+    return createButton(titles[name], { ...attributes, onclick: () => show(name, false) });
+  };
+  getElement(listId).replaceChildren(...names.map(createTab));
   return {
     show: (name) => show(name, false),
-    getShownTab: () => tabNames.find((name) => !getElement(`panel-${name}`).hidden),
+    getShownTab: () => names.find((name) => !getElement(`panel-${name}`).hidden),
   };
 }

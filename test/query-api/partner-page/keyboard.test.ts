@@ -55,7 +55,7 @@ describe("the keyboard on the page /partner", function () {
     await page.getByText("Change settings").press("Enter");
     await requireKeyboardAccess(page);
     for (const width of [390, 1440]) {
-      await page.setViewportSize({ width, height: 900 });
+      await world.setWidth(width);
       await requireKeyboardAccess(page);
     }
   });

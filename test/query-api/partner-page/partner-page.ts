@@ -1,10 +1,7 @@
 import { expect } from "chai";
 import pg from "pg";
-import type { Page } from "playwright-core";
 import { agreeRateLimit } from "../../../command/operations/installation-operations.ts";
 import { type DocumentedService, startDocumentedService } from "../../docs/documented-service.ts";
-import { findViolations } from "../../support/accessibility.ts";
-import { startChromium } from "../../support/chromium.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createTestOperatorContext,
@@ -14,33 +11,27 @@ import {
 } from "../../support/partner.ts";
 import type { Partner } from "../../support/partner-api.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
-
-/** Widths of a phone and a desktop in CSS pixels. */
-const [PHONE_PX, DESKTOP_PX] = [390, 1440];
+import { openTestPage, type TestPage } from "../../support/test-page.ts";
 
 /** The page /partner in a browser, with the complete partner API and a receiver of webhooks. */
-export interface PartnerPage {
-  page: Page;
+export interface PartnerPage extends TestPage {
   origin: string;
   service: DocumentedService;
   /** A sandbox application. */
   partner: Partner;
+  /** The headers that select the clinic of the sandbox. */
+  clinicHeaders: Record<string, string>;
   receiver: Receiver;
-  /** URLs of all requests of the page. */
-  urls: string[];
   /** Fills the sign-in form and submits it. */
   signIn(application: Pick<TestApplication, "applicationId" | "clientSecret" | "environment">): Promise<void>;
-  openTab(name: string): Promise<void>;
-  clickButton(name: string): Promise<void>;
   /** Confirms the dialog. The button of the dialog can have the same name as the button that opened it. */
   confirm(name: string): Promise<void>;
-  /**
-   * Fails if axe finds a violation, or if the page scrolls sideways, on a phone in the dark scheme or on a desktop in
-   * the light scheme.
-   */
-  requireAccessible(viewName: string): Promise<void>;
-  /** Fails if there were errors or console messages that do not match. Forgets them. */
-  expectProblems(pattern: RegExp): void;
+  /** Sends a request without the page, and requires that it succeeds. */
+  send: Partner["request"];
+  /** Creates an endpoint without the page. Returns its id. */
+  createEndpoint(path: string, event: string): Promise<string>;
+  /** Creates an appointment on the page. Returns its id. */
+  createAppointment(): Promise<string>;
   /** Returns the text of the page with the values of all form fields. */
   readAllText(): Promise<string>;
   /** Waits until the API lists a number of installations. */
@@ -52,46 +43,45 @@ export interface PartnerPage {
 
 /** @param rateLimitPerMinute limit of the partner's sandbox; by default, so high that no test reaches it */
 export async function startPartnerPage({ rateLimitPerMinute = 100_000 } = {}): Promise<PartnerPage> {
-  const [service, receiver, browser] = await Promise.all([startDocumentedService(), startReceiver(), startChromium()]);
+  const [service, receiver] = await Promise.all([startDocumentedService(), startReceiver()]);
   const { partner } = await service.createSandboxPartner();
   const { applicationId } = partner;
   const { clinicId } = (await partner.request("GET", "/sandbox")).body.sandbox;
   const limit = { applicationId, clinicId, rateLimitPerMinute };
   await agreeRateLimit(service.api.command.log, limit, createTestOperatorContext());
-  // Without reduced motion, axe would see a color between those of the two schemes.
-  const page = await browser.newPage({ viewport: { width: DESKTOP_PX, height: 900 }, reducedMotion: "reduce" });
-  const problems: string[] = [];
-  const urls: string[] = [];
-  page.on("pageerror", (error) => problems.push(`uncaught error: ${error.message}`));
-  page.on("console", (message) => problems.push(`console ${message.type()}: ${message.text()}`));
-  page.on("request", (request) => urls.push(request.url()));
-  await page.goto(`${service.origin}/partner`);
+  const testPage = await openTestPage(`${service.origin}/partner`);
+  const { page, clickButton } = testPage;
+  const clinicHeaders = { "X-SERVICE-Clinic-ID": clinicId };
+  const send: Partner["request"] = async (method, path, options) => {
+    const response = await partner.request(method, path, { headers: clinicHeaders, ...options });
+    expect(response.status, path).to.be.within(200, 299);
+    return response;
+  };
   return {
-    page,
+    ...testPage,
     origin: service.origin,
     service,
     partner,
+    clinicHeaders,
     receiver,
-    urls,
     async signIn({ applicationId, clientSecret, environment }) {
       await page.getByRole("radio", { name: environment === "production" ? "Production" : "Sandbox" }).check();
       await page.getByLabel("Client id").fill(applicationId);
       await page.getByLabel("Client secret").fill(clientSecret);
-      await page.getByRole("button", { name: "Sign in" }).click();
+      await clickButton("Sign in");
     },
-    openTab: (name) => page.getByRole("tab", { name, exact: true }).click(),
-    clickButton: (name) => page.getByRole("button", { name, exact: true }).click(),
     confirm: (name) => page.getByRole("dialog").getByRole("button", { name, exact: true }).click(),
-    async requireAccessible(viewName) {
-      for (const [width, colorScheme] of [[PHONE_PX, "dark"] as const, [DESKTOP_PX, "light"] as const]) {
-        await page.setViewportSize({ width, height: 900 });
-        await page.emulateMedia({ colorScheme });
-        expect(await page.evaluate("document.documentElement.scrollWidth"), viewName).to.be.at.most(width);
-        expect(await findViolations(page), viewName).to.deep.equal([]);
-      }
+    send,
+    async createEndpoint(path, event) {
+      const body = { url: `${receiver.url}/${path}`, events: [event] };
+      return (await send("POST", "/webhook-endpoints", { body })).body.endpoint.id;
     },
-    expectProblems(pattern) {
-      expect(problems.splice(0).filter((line) => !pattern.test(line))).to.deep.equal([]);
+    async createAppointment() {
+      await clickButton("New key");
+      await clickButton("Create appointment");
+      const created = page.getByText(/^Created appointment/);
+      await created.waitFor();
+      return /[0-9a-f-]{36}/.exec(await created.innerText())?.[0] ?? "";
     },
     readAllText: () =>
       page.evaluate<string>(
@@ -113,7 +103,7 @@ export async function startPartnerPage({ rateLimitPerMinute = 100_000 } = {}): P
       await client.end();
     },
     async stop() {
-      await browser.close();
+      await testPage.close();
       await receiver.close();
       await service.stop();
     },

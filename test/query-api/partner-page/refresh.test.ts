@@ -8,20 +8,15 @@ describe("the automatic refresh of the page /partner", function () {
   this.timeout(180_000);
   let world: PartnerPage;
   let page: PartnerPage["page"];
-  let clinicHeaders: Record<string, string>;
   let endpointId = "";
 
-  const send = async (path: string, body?: object) => {
-    const response = await world.partner.request("POST", path, { headers: clinicHeaders, body });
-    expect(response.status, path).to.be.oneOf([201, 202]);
-    return response.body;
-  };
   /** Sends a test event without the page, and waits until the API lists its outcome. */
   const sendTest = async () => {
-    const { delivery } = await send(`/webhook-endpoints/${endpointId}/test`);
+    const { delivery } = (await world.send("POST", `/webhook-endpoints/${endpointId}/test`)).body;
     await eventually("the delivery", async () => {
       const path = `/webhook-endpoints/${endpointId}/deliveries`;
-      const { body } = await world.partner.request("GET", `${path}/${delivery.id}`, { headers: clinicHeaders });
+      const headers = world.clinicHeaders;
+      const { body } = await world.partner.request("GET", `${path}/${delivery.id}`, { headers });
       return body.delivery?.status === "delivered";
     });
   };
@@ -52,10 +47,7 @@ describe("the automatic refresh of the page /partner", function () {
     page = world.page;
     await page.clock.install();
     await page.reload();
-    const { body } = await world.partner.request("GET", "/sandbox");
-    clinicHeaders = { "X-SERVICE-Clinic-ID": body.sandbox.clinicId };
-    const endpoint = { url: `${world.receiver.url}/quiet`, events: ["appointment.created"] };
-    endpointId = (await send("/webhook-endpoints", endpoint)).endpoint.id;
+    endpointId = await world.createEndpoint("quiet", "appointment.created");
     await world.signIn(world.partner);
     await page.getByText("No deliveries in the last 30 days.").waitFor();
     await page.clock.pauseAt(Date.now() + REFRESH_MS);

@@ -1,10 +1,11 @@
+import { announce } from "./actions.js";
 import { fetchJson, fetchList } from "./api.js";
-import { getSelectedClinicId, getTimeZone } from "./clinics.js";
-import { createEmptyText, getElement, h } from "./dom.js";
+import { createLocalTime, createTime, getSelectedClinicId, getTimeZone } from "./clinics.js";
+import { createEmptyText, createHint, createTag, getElement, h } from "./dom.js";
+import { formatCount } from "./format.js";
 import { toInstant } from "./local-time.js";
 import { createNamedId, rememberName } from "./names.js";
 import { formatName, splitStreamName } from "./text.js";
-import { announce, createLocalTime, createTime } from "./times.js";
 
 const DAY_MS = 86_400_000;
 
@@ -29,8 +30,6 @@ const ACTION_TEXTS = {
 /** Parameters in words, where the words differ from the name of the parameter. */
 const PARAMETER_TEXTS = { stream: "", limit: "at most", after: "continued after position" };
 
-let controller = new AbortController();
-
 /**
  * Initializes the fields that select the period.
  *
@@ -46,63 +45,66 @@ export function initAccesses(onChange) {
   });
 }
 
+/** Subjects of which the log says who could read them. */
+const READER_KINDS = ["clinic", "customer", "animal"];
+
 /**
  * Shows who read or exported the records of the search's subject in a period, the newest access first.
  *
  * @param {{ kind: string, id: string }} search
- * @param {AbortSignal} searchSignal
  */
-export async function showAccesses({ kind, id }, searchSignal) {
-  controller.abort();
-  controller = new AbortController();
-  const signal = AbortSignal.any([searchSignal, controller.signal]);
+export async function showAccesses({ kind, id }, signal) {
   const body = getElement("accesses-body");
   const period = getElement("access-period").value;
   if (period !== "day") getElement("access-day").value = "";
   else if (getElement("access-day").value === "") return body.replaceChildren(createEmptyText("Select a day."));
   const subjectKind = kind === "latest" ? "clinic" : kind;
   const query = { [subjectKind]: id, ...getRange(period) };
-  body.replaceChildren(createEmptyText("Loading …"));
   const { readers, accesses, isComplete, note, problems } = READER_KINDS.includes(subjectKind)
     ? await fetchJson("readers", { ...query, names: "true" }, signal)
     : await readAccesses(query, signal);
   const clinicId = getSelectedClinicId();
-  const noneText = "No recorded access in this period.";
+  const limitText = `These are the latest ${accesses.length}. Select another period for others.`;
   body.replaceChildren(
-    ...(readers ? [h("h3", {}, "Who could read"), ...createReaders(readers, clinicId), h("h3", {}, "Who did")] : []),
-    h("p", { class: "summary" }, ...(accesses.length === 0 ? [noneText] : describeActors(accesses))),
-    h("ul", { class: "accesses", "aria-label": "Accesses" }, ...accesses.map(createItem(clinicId))),
-    isComplete
-      ? ""
-      : h("p", { class: "hint" }, `These are the latest ${accesses.length}. Select another period for others.`),
+    ...(readers ? [h("h3", {}, "Who could read"), createReaders(readers, clinicId), h("h3", {}, "Who did")] : []),
+    h("p", { class: "summary" }, ...describeActors(accesses)),
+    createList(
+      "Accesses",
+      accesses.map((access) => describeAccess(access, clinicId)),
+    ),
+    isComplete ? "" : createHint(limitText),
     ...(problems ?? []).map((problem) => h("p", { class: "alert" }, `Not considered: ${problem}`)),
     h("p", { class: "notice", id: "accesses-limit" }, note ?? "Reads in the portal and by partners are not recorded."),
   );
-  announce(`${accesses.length} accesses`);
+  announce(formatCount(accesses.length, "access", "accesses"));
 }
-
-/** Subjects of which the log says who could read them. */
-const READER_KINDS = ["clinic", "customer", "animal"];
 
 async function readAccesses(query, signal) {
   const { items, end } = await fetchList("accesses", { ...query, order: "newest", limit: 500 }, signal);
   return { accesses: items, isComplete: end.next === null };
 }
 
-function createReaders(readers, clinicId) {
-  if (readers.length === 0) return [createEmptyText("Nobody could read it in this period.")];
-  const items = readers.map(({ kind, id, name, access, from, to }) => {
-    if (name !== null) rememberName(id, name);
-    const end = to === null ? "now" : createLocalTime(to, clinicId);
-    const what = h("span", {}, h("strong", {}, kind), " ", createNamedId(id), ` ${access.join("; ")}`);
-    return h(
+/** @param {(Node | string)[][][]} items the lines of each item: who and what, when, and details */
+function createList(label, items) {
+  const toElement = ([what, when, details = []]) =>
+    h(
       "li",
       { class: "access" },
-      what,
-      h("span", { class: "soft" }, createLocalTime(from, clinicId), " to ", end),
+      h("span", {}, ...what),
+      h("span", { class: "soft" }, ...when),
+      h("span", {}, ...details),
     );
+  return h("ul", { class: "accesses", "aria-label": label }, ...items.map(toElement));
+}
+
+function createReaders(readers, clinicId) {
+  if (readers.length === 0) return createEmptyText("Nobody could read it in this period.");
+  const items = readers.map(({ kind, id, name, access, from, to }) => {
+    rememberName(id, name);
+    const what = [h("strong", {}, kind), " ", createNamedId(id), ` ${access.join("; ")}`];
+    return [what, [createLocalTime(from, clinicId), " to ", to === null ? "now" : createLocalTime(to, clinicId)]];
   });
-  return [h("ul", { class: "accesses", "aria-label": "Readers" }, ...items)];
+  return createList("Readers", items);
 }
 
 /** Returns the range of times of a period, which is a number of days, `all`, or `day` for the day in the form. */
@@ -111,12 +113,12 @@ function getRange(period) {
   if (period !== "day") return { from: new Date(Date.now() - Number(period) * DAY_MS).toISOString() };
   const day = getElement("access-day").value;
   const nextDay = new Date(Date.parse(day) + DAY_MS).toISOString().slice(0, 10);
-  const timeZone = getTimeZone(getSelectedClinicId()) ?? "UTC";
-  return { from: toInstant(day, timeZone), to: toInstant(nextDay, timeZone) };
+  return { from: toInstant(day, getTimeZone()), to: toInstant(nextDay, getTimeZone()) };
 }
 
 /** Describes who made the accesses, and how many each of them made. */
 function describeActors(accesses) {
+  if (accesses.length === 0) return ["No recorded access in this period."];
   const actors = new Map();
   for (const { actor, auditorName } of accesses) {
     const key = actor ? `${actor.type}:${actor.id}` : "unknown";
@@ -127,36 +129,22 @@ function describeActors(accesses) {
     ...describeActor(actor, auditorName),
     ` (${count})`,
   ]);
-  return [h("strong", {}, actors.size === 1 ? "1 reader: " : `${actors.size} readers: `), ...parts];
+  return [h("strong", {}, `${formatCount(actors.size, "reader")}: `), ...parts];
 }
 
 function describeActor(actor, auditorName) {
   if (!actor) return ["unknown"];
-  if (auditorName !== null) rememberName(actor.id, auditorName);
+  rememberName(actor.id, auditorName);
   return [`${actor.type} `, createNamedId(actor.id)];
 }
 
-/** Creates the function that creates the list item of an access. Times are in the clinic's time zone. */
-function createItem(clinicId) {
-  return ({ at, actor, auditorName, action, relation, asked, found }) => {
-    const who = describeActor(actor, auditorName);
-    const possible = relation === "possible" ? h("span", { class: "tag" }, "possibly included") : "";
-    return h(
-      "li",
-      { class: "access" },
-      h(
-        "span",
-        {},
-        h("strong", {}, ACTION_TEXTS[action] ?? action),
-        " by ",
-        ...who,
-        actor?.note ? ` (${actor.note}) ` : " ",
-        possible,
-      ),
-      h("span", { class: "soft" }, createTime(at, clinicId)),
-      h("span", {}, ...describeQuery(asked, found, clinicId)),
-    );
-  };
+/** Returns the lines of an access. Times are in the clinic's time zone. */
+function describeAccess({ at, actor, auditorName, action, relation, asked, found }, clinicId) {
+  const who = describeActor(actor, auditorName);
+  const note = actor?.note ? ` (${actor.note}) ` : " ";
+  const possible = relation === "possible" ? createTag("possibly included") : "";
+  const what = [h("strong", {}, ACTION_TEXTS[action] ?? action), " by ", ...who, note, possible];
+  return [what, [createTime(at, clinicId)], describeQuery(asked, found, clinicId)];
 }
 
 function describeQuery(asked, found, clinicId) {
@@ -166,7 +154,7 @@ function describeQuery(asked, found, clinicId) {
     ...describeParameter(name, String(value), clinicId),
     " ",
   ]);
-  if (found.length > 0) parts.push(`${found.length} ${found.length === 1 ? "record" : "records"} found`);
+  if (found.length > 0) parts.push(`${formatCount(found.length, "record")} found`);
   return parts;
 }
 

@@ -1,61 +1,42 @@
+import { getElement } from "./dom.js";
+import { ApiError, sendRequest, toApiError, toQueryString } from "./http.js";
 import { rememberNames } from "./names.js";
+import { leave } from "./sign-out.js";
 
-const STORAGE_KEY = "auditor-credential";
+const CREDENTIAL_KEY = "auditor-credential";
+
+/** Key in sessionStorage of the selected clinic's id, so that the selection survives a reload of the tab. */
+export const CLINIC_KEY = "audit-clinic";
+
+export const STORAGE_KEYS = [CREDENTIAL_KEY, CLINIC_KEY];
 
 /**
  * The auditor's credential, which is stored only in this tab. The credential is sent in a header and never appears in a
  * URL.
  */
 export const credential = {
-  get: () => sessionStorage.getItem(STORAGE_KEY),
-  set: (text) => sessionStorage.setItem(STORAGE_KEY, text),
-  remove: () => sessionStorage.removeItem(STORAGE_KEY),
+  get: () => sessionStorage.getItem(CREDENTIAL_KEY),
+  set: (text) => sessionStorage.setItem(CREDENTIAL_KEY, text),
+  remove: () => sessionStorage.removeItem(CREDENTIAL_KEY),
 };
 
-/** The service returned an error. */
-export class ServiceError extends Error {
-  constructor(status, code, details, retryAfter) {
-    super(describeError(status, code, details, retryAfter));
-    this.status = status;
-    this.code = code;
-  }
+/** Signs the auditor out, and removes all data from the page. */
+export function signOut(reason) {
+  leave(STORAGE_KEYS, reason);
 }
 
-function describeError(status, code, details, retryAfter) {
-  if (status === 400 && details) return details.map(({ path, message }) => `${path}: ${message}`).join("; ");
-  const retryText = retryAfter ? ` Try again in ${retryAfter} s.` : "";
-  const texts = {
-    invalid_token: "The credential is invalid, expired or revoked. Sign in again to continue.",
-    rate_limit_exceeded: "Too many requests.",
-    index_behind: "The latest events are not yet in the index of the log.",
-    different_log: "The index belongs to a different event log. An operator must restore that log or adopt this one.",
-    event_log_unavailable: "The event log is unavailable.",
-    data_source_unavailable: "The database is unavailable.",
-    read_models_unavailable: "Names are unavailable at the moment. You can still search by id.",
-    stream_not_found: "The stream does not exist, or you may not see it.",
-    stream_not_readable: "The stream contains an event that this release cannot read, so its state cannot be shown.",
-  };
-  return (texts[code] ?? `The service returned the error ${status} ${code}.`) + retryText;
+function request(path, query, signal) {
+  return send(path + toQueryString(query), { signal });
 }
 
-async function request(path, query, signal) {
-  const parameters = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
-  return send(`${path}?${new URLSearchParams(parameters)}`, { signal });
-}
-
-async function send(pathAndQuery, { headers, ...options }) {
-  const response = await fetch(`/audit/v1/${pathAndQuery}`, {
-    headers: { ...headers, Authorization: `Bearer ${credential.get()}` },
-    cache: "no-store",
-    credentials: "omit",
-    ...options,
-  }).catch((error) => {
-    if (options.signal?.aborted) throw error;
-    throw new Error("The service is unreachable. Check the connection.");
-  });
+/** Sends a request. If the service refuses the credential of a session, ends the session. */
+async function send(pathAndQuery, options) {
+  const headers = { ...options.headers, Authorization: `Bearer ${credential.get()}` };
+  const response = await sendRequest(`/audit/v1/${pathAndQuery}`, { ...options, headers });
   if (response.ok) return response;
-  const { error, details } = await response.json().catch(() => ({ error: "unknown" }));
-  throw new ServiceError(response.status, error, details, response.headers.get("Retry-After"));
+  const error = toApiError(response, await response.json().catch(() => ({})));
+  if (error.status === 401 && !getElement("desk").hidden) signOut(error.message);
+  throw error;
 }
 
 /** Sends a query whose response is one JSON object, remembers the names in it, and returns the object. */
@@ -66,10 +47,10 @@ export async function fetchJson(path, query, signal) {
 }
 
 /** Sends a query whose response is a file, and returns the file. Throws an error if the response is incomplete. */
-export async function fetchBlob(path, query, signal) {
-  const response = await request(path, query, signal);
+export async function fetchBlob(path, query) {
+  const response = await request(path, query);
   return response.blob().catch(() => {
-    throw new Error("The response is incomplete. Try again.");
+    throw new ApiError(0, { error: "incomplete" });
   });
 }
 
@@ -89,10 +70,12 @@ export async function fetchList(path, query, signal) {
   const response = await request(path, { ...query, names: "true" }, signal);
   const text = await response.text().catch(() => "");
   signal?.throwIfAborted();
-  const lines = text.split("\n").filter(Boolean);
-  const items = lines.map((line) => JSON.parse(line));
+  const items = text
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
   const { end } = items.pop() ?? {};
-  if (!end) throw new Error("The response is incomplete. Try again.");
+  if (!end) throw new ApiError(0, { error: "incomplete" });
   rememberNames(end.names);
   return { items, end };
 }

@@ -1,28 +1,19 @@
+import { announce, onSubmit, showProgress } from "./actions.js";
 import { fetchJson } from "./api.js";
-import { getSelectedClinicId, getTimeZone } from "./clinics.js";
+import { createLocalTime, getSelectedClinicId, readInstant } from "./clinics.js";
 import { createEmptyText, createFactList, getElement, h } from "./dom.js";
-import { toInstant } from "./local-time.js";
+import { formatCount } from "./format.js";
 import { createNamedId, rememberName } from "./names.js";
-import { onSubmitOf } from "./search.js";
 import { describeActor } from "./sentences.js";
-import { announce, createLocalTime } from "./times.js";
 
 /** Initializes the form that shows the selected clinic at a time. */
-export function initClinicState(onSearch, onError) {
-  onSubmitOf("state-form", async () => {
-    onSearch();
-    clearClinicState();
+export function initClinicState() {
+  onSubmit("state-form", "search-alert", async () => {
     const clinic = getSelectedClinicId();
-    const at = getElement("state-at").value;
-    getElement("state-body").replaceChildren(createEmptyText("Loading …"));
-    try {
-      const instant = toInstant(at, getTimeZone(clinic) ?? "UTC");
-      const state = await fetchJson("clinic-state", { clinic, at: instant, names: "true" });
-      if (clinic === getSelectedClinicId()) showState(state, clinic);
-    } catch (error) {
-      clearClinicState();
-      onError(error);
-    }
+    const query = { clinic, at: readInstant("state-at"), names: "true" };
+    const load = () => fetchJson("clinic-state", query);
+    const state = await showProgress(getElement("state-body"), createEmptyText("Loading …"), load);
+    if (clinic === getSelectedClinicId()) showState(state, clinic);
   });
 }
 
@@ -34,11 +25,11 @@ export function clearClinicState() {
 function showState({ at, clinic, branches, staff, resources, installations, changes, isComplete, problems }, clinicId) {
   for (const { id, name } of [...branches, ...resources]) rememberName(id, name);
   const inBranches = (ids) => (ids?.length ? ids.map((id) => createNamedId(id)) : ["all branches"]);
-  const join = (...parts) => parts.flatMap((part, index) => (index === 0 ? part : [", ", ...[part].flat()]));
-  const createPart = (title, items) => [
-    h("h3", {}, title),
-    items.length === 0 ? createEmptyText("None.") : h("ul", {}, ...items.map((parts) => h("li", {}, ...parts))),
-  ];
+  const join = (...parts) => parts.filter(Boolean).flatMap((part, index) => (index === 0 ? part : [", ", part]));
+  const createPart = (title, records, describe) => {
+    const items = records.map((record) => h("li", {}, ...describe(record)));
+    return [h("h3", {}, title), items.length === 0 ? createEmptyText("None.") : h("ul", {}, ...items)];
+  };
   const subscription = clinic?.subscription;
   const facts = clinic && [
     ["Name", clinic.registration.name],
@@ -48,35 +39,20 @@ function showState({ at, clinic, branches, staff, resources, installations, chan
   getElement("state-body").replaceChildren(
     h("p", {}, "The clinic at ", createLocalTime(at, clinicId)),
     facts ? createFactList(facts) : createEmptyText("The clinic was not yet registered."),
-    ...createPart(
-      "Branches",
-      branches.map(({ name, city, isMain }) => [[name, city, isMain && "main branch"].filter(Boolean).join(", ")]),
+    ...createPart("Branches", branches, ({ name, city, isMain }) => join(name, city, isMain && "main branch")),
+    ...createPart("Staff with access", staff, ({ userId, name, role, permissions, branchIds }) =>
+      join(name ?? createNamedId(userId), role, ...permissions, ...inBranches(branchIds)),
     ),
-    ...createPart(
-      "Staff with access",
-      staff.map(({ userId, name, role, permissions, branchIds }) =>
-        join([name ?? createNamedId(userId)], role, ...permissions, inBranches(branchIds)),
-      ),
-    ),
-    ...createPart(
-      "Resources",
-      resources.map(({ name, type, branchId }) => join([name], type, inBranches([branchId]))),
-    ),
-    ...createPart(
-      "Installations",
-      installations.map(({ applicationId, name, scopes, animalAccess, branchIds }) =>
-        join([name ?? createNamedId(applicationId)], ...scopes, `${animalAccess} animals`, inBranches(branchIds)),
-      ),
+    ...createPart("Resources", resources, ({ name, type, branchId }) => join(name, type, ...inBranches([branchId]))),
+    ...createPart("Installations", installations, ({ applicationId, name, scopes, animalAccess, branchIds }) =>
+      join(name ?? createNamedId(applicationId), ...scopes, `${animalAccess} animals`, ...inBranches(branchIds)),
     ),
     ...createPart(
       isComplete ? "Changes since" : `The first ${changes.length} changes since`,
-      changes.map(({ at: time, text, actor }) => [
-        createLocalTime(time, clinicId),
-        ` ${text} `,
-        ...describeActor(actor),
-      ]),
+      changes,
+      ({ at: time, text, actor }) => [createLocalTime(time, clinicId), ` ${text} `, ...describeActor(actor)],
     ),
     ...problems.map((problem) => h("p", { class: "alert" }, `Not included: ${problem}`)),
   );
-  announce(`${changes.length} changes since then`);
+  announce(`${formatCount(changes.length, "change")} since then`);
 }

@@ -1,9 +1,7 @@
-import { fetchJson, ServiceError } from "./api.js";
+import { CLINIC_KEY, fetchJson } from "./api.js";
 import { getElement, h } from "./dom.js";
-import { shortenId } from "./format.js";
-
-/** Key of the selected clinic's id in sessionStorage, so that the selection survives a reload of the tab. */
-const STORAGE_KEY = "audit-clinic";
+import { formatLocal, formatUtc, shortenId } from "./format.js";
+import { toInstant } from "./local-time.js";
 
 /** The clinics in the auditor's scope, by id. */
 const clinics = new Map();
@@ -16,19 +14,15 @@ let isIncomplete = false;
  * contains only the ids in the auditor's scope.
  *
  * @param {string[] | null} scope ids of the auditor's clinics; null for all clinics
- * @returns an explanation if the names are unavailable; otherwise the empty string
  */
 export async function loadClinics(scope) {
-  clinics.clear();
-  isIncomplete = false;
-  let problem = "";
   try {
     const { clinics: list, isComplete } = await fetchJson("clinics", {});
     for (const clinic of list) clinics.set(clinic.id, clinic);
     isIncomplete = !isComplete;
   } catch (error) {
-    if (!(error instanceof ServiceError) || error.status !== 503) throw error;
-    problem = error.message;
+    if (error.status !== 503) throw error;
+    getElement("names-alert").textContent = error.message;
   }
   for (const id of scope ?? []) if (!clinics.has(id)) clinics.set(id, { id });
   const options = [...clinics.values()].map(({ id, name, environment }) => {
@@ -37,8 +31,7 @@ export async function loadClinics(scope) {
   });
   getElement("clinic").replaceChildren(...options);
   getElement("clinic").disabled = options.length === 0;
-  selectClinic(sessionStorage.getItem(STORAGE_KEY));
-  return problem;
+  selectClinic(sessionStorage.getItem(CLINIC_KEY));
 }
 
 /**
@@ -69,14 +62,6 @@ export function initClinicSelect(onSelect) {
   select.addEventListener("blur", showPending);
 }
 
-/** Removes all clinics. */
-export function clearClinics() {
-  clinics.clear();
-  sessionStorage.removeItem(STORAGE_KEY);
-  getElement("clinic").replaceChildren();
-  getElement("clinic-hint").textContent = "";
-}
-
 /** Returns the id of the selected clinic; the empty string if no clinic is selected. */
 export function getSelectedClinicId() {
   return getElement("clinic").value;
@@ -85,7 +70,7 @@ export function getSelectedClinicId() {
 /** Selects a clinic, if it is in the list, and stores the selection in this tab. */
 export function selectClinic(id) {
   if (clinics.has(id)) getElement("clinic").value = id;
-  sessionStorage.setItem(STORAGE_KEY, getSelectedClinicId());
+  sessionStorage.setItem(CLINIC_KEY, getSelectedClinicId());
   showSelectedClinic();
 }
 
@@ -98,9 +83,30 @@ export function getClinicName(id) {
   return clinics.get(id)?.name ?? id;
 }
 
-/** Returns the time zone of a clinic; undefined if it is unknown. */
-export function getTimeZone(clinicId) {
-  return clinics.get(clinicId)?.timezone;
+/** Returns the time zone of a clinic, by default the selected one. Returns UTC if the time zone is unknown. */
+export function getTimeZone(clinicId = getSelectedClinicId()) {
+  return clinics.get(clinicId)?.timezone ?? "UTC";
+}
+
+/** Returns the instant in a field with a local time or day of the selected clinic; undefined for an empty field. */
+export function readInstant(fieldId) {
+  const { value } = getElement(fieldId);
+  return value === "" ? undefined : toInstant(value, getTimeZone());
+}
+
+/** Creates an element with a time in the clinic's time zone and in UTC. */
+export function createTime(instant, clinicId) {
+  if (!instant) return h("span", {}, "unknown");
+  const timeZone = getTimeZone(clinicId);
+  if (timeZone === "UTC") return h("time", { datetime: instant }, formatUtc(instant));
+  const local = h("span", { class: "local", title: timeZone }, formatLocal(instant, timeZone));
+  return h("time", { datetime: instant }, local, " ", h("span", { class: "utc" }, formatUtc(instant)));
+}
+
+/** Creates an element with a time in the clinic's time zone. The time in UTC is its tooltip. */
+export function createLocalTime(instant, clinicId) {
+  const text = formatLocal(instant, getTimeZone(clinicId));
+  return h("time", { datetime: instant, title: formatUtc(instant) }, text);
 }
 
 function showSelectedClinic() {

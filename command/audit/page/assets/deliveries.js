@@ -1,10 +1,11 @@
+import { announce } from "./actions.js";
 import { fetchJson } from "./api.js";
-import { createAttemptTable } from "./attempts.js";
-import { createEmptyText, getElement, h } from "./dom.js";
-import { shortenId } from "./format.js";
+import { createAttempts } from "./attempts.js";
+import { createTime } from "./clinics.js";
+import { createEmptyText, createHint, createStatusTag, getElement, h } from "./dom.js";
+import { formatCount, shortenId } from "./format.js";
 import { createNamedId } from "./names.js";
 import { splitStreamName } from "./text.js";
-import { announce, createTime } from "./times.js";
 
 /** Maximum number of streams whose deliveries are requested. */
 const MAX_STREAMS = 20;
@@ -13,19 +14,18 @@ const MAX_STREAMS = 20;
 export async function showDeliveries(search, events, signal) {
   const panel = getElement("panel-deliveries");
   const streams = listStreams(search, events);
-  panel.replaceChildren(createEmptyText("Loading …"));
   const deliveries = new Map();
   for (const stream of streams.slice(0, MAX_STREAMS)) {
     for (const delivery of (await fetchJson("deliveries", { stream }, signal)).deliveries)
       deliveries.set(delivery.id, delivery);
   }
-  announce(`${deliveries.size} webhook ${deliveries.size === 1 ? "delivery" : "deliveries"}`);
+  announce(formatCount(deliveries.size, "webhook delivery", "webhook deliveries"));
   const left = streams.length - MAX_STREAMS;
   const hint = `Deliveries of ${left} more streams are not shown. Narrow the search to see them.`;
   panel.replaceChildren(
     deliveries.size === 0 ? createEmptyText("No webhook deliveries for these events.") : "",
     ...[...deliveries.values()].map(createDelivery),
-    left > 0 ? h("p", { class: "hint" }, hint) : "",
+    left > 0 ? createHint(hint) : "",
   );
 }
 
@@ -40,15 +40,12 @@ function listStreams({ kind, id }, events) {
 }
 
 function createDelivery(delivery) {
-  const { id, type, status, endpointId, applicationId, clinicId, createdAt, nextAttemptAt, attempts, position } =
-    delivery;
+  const { id, type, status, endpointId, applicationId, clinicId, createdAt, nextAttemptAt, position } = delivery;
   return h(
     "article",
     { class: "delivery", "aria-label": `Delivery ${shortenId(id)}` },
-    h("h3", {}, type, " ", h("span", { class: `tag status-${status}` }, status)),
-    h(
-      "p",
-      { class: "hint" },
+    h("h3", {}, type, " ", createStatusTag(status)),
+    createHint(
       createTime(createdAt, clinicId),
       ` · for the event at position ${position} · to application `,
       createNamedId(applicationId),
@@ -56,8 +53,6 @@ function createDelivery(delivery) {
       createNamedId(endpointId),
       ...(nextAttemptAt ? [" · next attempt ", createTime(nextAttemptAt, clinicId)] : []),
     ),
-    attempts.length === 0
-      ? createEmptyText("No attempt yet.")
-      : createAttemptTable(delivery, (instant) => createTime(instant, clinicId)),
+    createAttempts(delivery, (instant) => createTime(instant, clinicId)),
   );
 }

@@ -1,97 +1,91 @@
+import { announce } from "./actions.js";
 import { fetchList } from "./api.js";
-import { createEmptyText, createFactList, createTable, createText, getElement, h } from "./dom.js";
-import { isUuid } from "./format.js";
+import { createLocalTime, createTime } from "./clinics.js";
+import {
+  createButton,
+  createEmptyText,
+  createFactList,
+  createHint,
+  createId,
+  createRow,
+  createTable,
+  createTag,
+  createText,
+  getElement,
+  h,
+} from "./dom.js";
+import { formatCount, isUuid } from "./format.js";
 import { createName, createNamedId } from "./names.js";
 import { toUrlFragment } from "./search.js";
 import { describeEvent } from "./sentences.js";
 import { formatType, formatValue, splitStreamName } from "./text.js";
-import { announce, createLocalTime, createTime } from "./times.js";
 
 /** Matches a time in UTC. */
 const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 const ERASED_TEXT = "The personal data of this event was erased. Neutral values are shown instead.";
 
+/** The events of the streams that were read, with their changes and the resulting states. */
+const stepsByStream = new Map();
+
+let controller = new AbortController();
+
+/** Removes the shown event and all streams. */
+export function clearDetail() {
+  controller.abort();
+  stepsByStream.clear();
+  getElement("back").hidden = true;
+  getElement("detail-title").textContent = "Event";
+  getElement("detail-body").replaceChildren(createEmptyText("Select an event to see its changes."));
+}
+
 /**
- * Creates the view that shows the selected event, the fields that the event changed, and the state of the stream after
- * any event of the stream.
+ * Shows an event, the fields that it changed, and the state of its stream after any event of the stream.
  *
- * @param {{ onSelect(event: object): void, onError(error: Error): void, countEvents(): number }} options `countEvents`:
- *   returns the number of listed events
+ * @param {number} eventCount number of listed events. A stream is read again after more were listed, because they can be
+ *   newer
+ * @param {(event: object, isFromSlider?: boolean) => void} onSelect
  */
-export function createDetailView({ onSelect, onError, countEvents }) {
-  const stepsByStream = new Map();
-  let readController = new AbortController();
-
-  /**
-   * Reads the events of a stream, the fields that each event changed, and the resulting states. A stream is read again
-   * after more events were listed, because they can be newer.
-   */
-  async function readSteps(stream, signal) {
-    const key = `${stream} ${countEvents()}`;
-    const cached = stepsByStream.get(key);
-    if (cached) return cached;
-    const { items: steps } = await fetchList("replay", { stream }, signal);
-    stepsByStream.set(key, steps);
-    return steps;
+export async function showDetail(event, eventCount, onSelect) {
+  controller.abort();
+  controller = new AbortController();
+  const { signal } = controller;
+  getElement("detail-title").textContent = formatType(event.type);
+  const sentence = h("p", { class: "sentence" });
+  const state = h("div", { class: "state" }, createEmptyText("Loading the stream …"));
+  getElement("back").hidden = false;
+  const data = createText("Data as stored", JSON.stringify(event.data, null, 2));
+  getElement("detail-body").replaceChildren(
+    event.problem ? h("p", { class: "alert" }, event.problem) : "",
+    event.erased ? createHint(ERASED_TEXT) : "",
+    sentence,
+    createFacts(event),
+    state,
+    h("details", {}, h("summary", {}, "Data as stored"), data),
+  );
+  try {
+    const steps = await readSteps(`${event.stream} ${eventCount}`, event.stream, signal);
+    signal.throwIfAborted();
+    const index = steps.findIndex((step) => step.event.id === event.id);
+    sentence.replaceChildren(...describeEvent(event, steps[index - 1]?.state ?? undefined));
+    if (index < 0) state.replaceChildren(createEmptyText("The stream is too long to show the state after this event."));
+    else state.replaceChildren(...createState(steps, index, onSelect));
+    announce(`${formatType(event.type)}: ${formatCount(steps[index]?.changes.length ?? 0, "change")}`);
+  } catch (error) {
+    if (!signal.aborted) state.replaceChildren(createEmptyText(error.message));
   }
+}
 
-  async function show(event) {
-    readController.abort();
-    readController = new AbortController();
-    const { signal } = readController;
-    const body = getElement("detail-body");
-    getElement("detail-title").textContent = formatType(event.type);
-    const sentence = h("p", { class: "sentence" });
-    const state = h("div", { class: "state" }, createEmptyText("Loading the stream …"));
-    getElement("back").hidden = false;
-    body.replaceChildren(
-      event.problem ? h("p", { class: "alert" }, event.problem) : "",
-      event.erased ? h("p", { class: "hint" }, ERASED_TEXT) : "",
-      sentence,
-      createFacts(event),
-      state,
-      h(
-        "details",
-        {},
-        h("summary", {}, "Data as stored"),
-        createText("Data as stored", JSON.stringify(event.data, null, 2)),
-      ),
-    );
-    try {
-      const steps = await readSteps(event.stream, signal);
-      if (signal.aborted) return;
-      const index = steps.findIndex((step) => step.event.id === event.id);
-      sentence.replaceChildren(...describeEvent(event, steps[index - 1]?.state ?? undefined));
-      if (index < 0)
-        state.replaceChildren(createEmptyText("The stream is too long to show the state after this event."));
-      else state.replaceChildren(...createState(steps, index, onSelect));
-      const count = steps[index]?.changes.length ?? 0;
-      announce(`${formatType(event.type)}: ${count} ${count === 1 ? "change" : "changes"}`);
-    } catch (error) {
-      if (signal.aborted) return;
-      state.replaceChildren(createEmptyText(error.message));
-      onError(error);
-    }
-  }
-
-  return {
-    show,
-    clear() {
-      readController.abort();
-      stepsByStream.clear();
-      getElement("back").hidden = true;
-      getElement("detail-title").textContent = "Event";
-      getElement("detail-body").replaceChildren(createEmptyText("Select an event to see its changes."));
-    },
-  };
+async function readSteps(key, stream, signal) {
+  if (!stepsByStream.has(key)) stepsByStream.set(key, (await fetchList("replay", { stream }, signal)).items);
+  return stepsByStream.get(key);
 }
 
 /** Creates the list of the event's metadata. */
 function createFacts(event) {
   const { stream, revision, correlationId, causationId, actor, clinicId } = event;
   const link = (kind, id, text = id) => h("a", { href: toUrlFragment({ kind, id }) }, text);
-  const describeId = (description, id) => h("span", {}, description, " ", h("span", { class: "id" }, id));
+  const describeId = (description, id) => h("span", {}, description, " ", createId(id));
   const describeCause = () => (causationId ? describeId("an event of the request", causationId) : "unknown");
   const rows = [
     ["Occurred", createTime(event.occurredAt, clinicId)],
@@ -132,11 +126,8 @@ function createState(steps, index, onSelect) {
     "aria-valuetext": `after event ${index + 1} of ${steps.length}, ${formatType(event.type)}`,
     onchange: ({ target }) => onSelect(steps[Number(target.value)].event, true),
   });
-  const createStepButton = (to, text) => {
-    const onclick = () => onSelect(steps[to].event);
-    return h("button", { type: "button", disabled: to < 0 || to > last, onclick }, text);
-  };
-  const buttons = [createStepButton(index - 1, "Previous"), createStepButton(index + 1, "Next")];
+  const createStepButton = (to, text) =>
+    createButton(text, { disabled: to < 0 || to > last, onclick: () => onSelect(steps[to].event) });
   return [
     problem ? h("p", { class: "alert" }, `The state is unknown: ${problem}`) : "",
     h("h3", {}, "Changes"),
@@ -147,21 +138,15 @@ function createState(steps, index, onSelect) {
       { class: "points" },
       h("label", { for: "point" }, `After event ${index + 1} of ${steps.length}`),
       slider,
-      h("div", { class: "go" }, ...buttons),
+      h("div", { class: "go" }, createStepButton(index - 1, "Previous"), createStepButton(index + 1, "Next")),
     ),
     createStateTable(state, new Set(changes.map(({ path }) => path)), event.clinicId),
   ];
 }
 
 function createChangeTable(changes, clinicId) {
-  const rows = changes.map((change) =>
-    h(
-      "tr",
-      {},
-      h("th", { scope: "row" }, change.path),
-      h("td", { class: "before" }, createValue(change.before, clinicId)),
-      h("td", { class: "after" }, createValue(change.after, clinicId)),
-    ),
+  const rows = changes.map(({ path, before, after }) =>
+    createRow(path, [createValue(before, clinicId), createValue(after, clinicId)]),
   );
   return createTable("Changes", ["Field", "Before", "After"], rows, { class: "changes" });
 }
@@ -170,8 +155,8 @@ function createStateTable(state, changedPaths, clinicId) {
   if (state === null) return createEmptyText("No state.");
   const rows = [...listFields("", state)].map(([path, value]) => {
     const isChanged = changedPaths.has(path);
-    const title = h("th", { scope: "row" }, path, isChanged ? h("span", { class: "tag" }, "changed") : "");
-    return h("tr", isChanged ? { class: "changed" } : {}, title, h("td", {}, createValue(value, clinicId)));
+    const title = isChanged ? h("span", {}, path, createTag("changed")) : path;
+    return createRow(title, [createValue(value, clinicId)], isChanged ? { class: "changed" } : {});
   });
   return createTable("State", ["Field", "Value"], rows);
 }

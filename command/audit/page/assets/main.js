@@ -1,103 +1,98 @@
 import { initAccesses, showAccesses } from "./accesses.js";
-import { credential, fetchJson, fetchList, ServiceError } from "./api.js";
-import { showCauses } from "./causes.js";
+import { clearError, onSubmit, runAction, showProgress } from "./actions.js";
+import { credential, fetchJson, fetchList, STORAGE_KEYS, signOut } from "./api.js";
 import { clearClinicState, initClinicState } from "./clinic-state.js";
 import {
-  clearClinics,
   countClinics,
+  getClinicName,
   getSelectedClinicId,
   initClinicSelect,
   loadClinics,
   selectClinic,
 } from "./clinics.js";
 import { showDeliveries } from "./deliveries.js";
-import { createDetailView } from "./detail.js";
-import { getElement, h, isNarrow } from "./dom.js";
-import { clearExport, initExport, setKeyThumbprint } from "./export.js";
+import { clearDetail, showDetail } from "./detail.js";
+import { createEmptyText, getElement, h, isNarrow, markCurrent } from "./dom.js";
+import { initExport, initVerification, setKeyThumbprint } from "./export.js";
+import { formatCount } from "./format.js";
 import { clearMatches, findAppointments, findByName, foldMatches } from "./matches.js";
-import { clearNames } from "./names.js";
-import { addToSchedules, clearSchedules } from "./schedules.js";
+import { createNamedId } from "./names.js";
 import {
-  clearFinderForms,
-  initFinderForms,
-  initIdForm,
+  describeFilters,
+  fillForm,
+  readField,
+  readForm,
   readSearchFromUrl,
+  showPlaceholder,
   toQueryParameters,
   toUrlFragment,
 } from "./search.js";
+import { showReason } from "./sign-out.js";
 import { initTabs } from "./tabs.js";
-import { createTimeline, markSelected, showSchedules } from "./timeline.js";
-import { showTitle } from "./title.js";
-import { initVerification } from "./verify.js";
+import { splitStreamName } from "./text.js";
+import { createTimeline, showCauses } from "./timeline.js";
 
-/** Number of events that one request loads. */
-const PAGE_SIZE = 500;
-const LATEST_PAGE_SIZE = 50;
-
-const LATEST_TEXTS = {
+/** Texts of a list, and the number of events that one request loads. */
+const LATEST = {
+  limit: 50,
   empty: "No events of this clinic.",
   more: "Show earlier events",
   order: "the newest first, by the time at which they were stored",
 };
-const SEARCH_TEXTS = {
+const SEARCH = {
+  limit: 500,
   empty: "No visible events match this search.",
   more: "Show more",
   order: "in the order in which they were stored",
 };
 
 /** Views of a search, the default first. */
-const VIEWS = ["timeline", "causes", "deliveries", "accesses"];
+const VIEWS = { timeline: "Timeline", causes: "Causes", deliveries: "Deliveries", accesses: "Accesses" };
+
+const SEARCHES = {
+  name: "Name",
+  appointment: "Appointment",
+  actor: "Actor and day",
+  id: "Id",
+  state: "Clinic at a time",
+  export: "Export",
+};
+
+/** Elements with the content of the views that are filled after the last event. */
+const LOADED_IDS = ["panel-causes", "panel-deliveries", "accesses-body"];
 
 /** The current search and its results. */
 let currentSearch;
 let events = [];
 let nextPosition = null;
+let selectedId;
 let isLoading = false;
 let searchController = new AbortController();
+let viewController = new AbortController();
 
-const showStatus = (text) => {
-  getElement("status").textContent = text;
-};
-
-/** Shows an error, or hides the last error if the text is empty. */
-function showAlert(text) {
-  getElement("alert").textContent = text;
-  getElement("failure").hidden = text === "";
-}
-
-/** Shows an error of a search above the list, or hides the last one if the text is empty. */
-const showSearchAlert = (text) => {
-  getElement("search-alert").textContent = text;
-};
-
-const detail = createDetailView({
-  onSelect: selectEvent,
-  onError: signOutIfUnauthorized,
-  countEvents: () => events.length,
-});
-const timeline = createTimeline(selectEvent, loadPage);
-const tabs = initTabs(VIEWS, showTab);
-const searchTabs = initTabs(["name", "appointment", "actor", "id", "state", "export"], () => {});
+const timeline = createTimeline(selectEvent, ({ currentTarget }) => loadPage(currentTarget));
+const tabs = initTabs("views", VIEWS, showTab);
+const searchTabs = initTabs("searches", SEARCHES, () => undefined);
 initAccesses(() => showTab("accesses"));
-initExport(handleSearchError);
-initClinicState(() => showSearchAlert(""), handleSearchError);
+initExport();
+initClinicState();
 initVerification();
-const idForm = initIdForm(goToSearch);
-initFinderForms({
-  onName: ({ isEverywhere, kind, ...query }) => {
-    showSearchAlert("");
-    const clinic = isEverywhere ? undefined : getSelectedClinicId();
-    findByName({ ...query, kind: kind || undefined, clinic }, handleSearchError);
-  },
-  onAppointment: (query) => {
-    showSearchAlert("");
-    findAppointments({ clinic: getSelectedClinicId(), ...query }, handleSearchError);
-  },
-  onActor: (filters) => {
-    clearMatches();
-    goToSearch({ kind: "clinic", id: getSelectedClinicId(), ...filters });
-  },
+const find = (formId, action) => onSubmit(formId, "search-alert", action, { isLatest: true });
+find("name-form", ({ submitter }) => {
+  const clinic = submitter?.id === "search-clinic" ? getSelectedClinicId() : undefined;
+  return findByName({ name: readField("name"), kind: readField("name-kind") || undefined, clinic });
 });
+find("appointment-form", () => {
+  const [day, time] = [readField("appointment-day"), readField("appointment-time")];
+  return findAppointments({ clinic: getSelectedClinicId(), day, time });
+});
+find("actor-form", () => {
+  clearMatches();
+  const filters = { actor: readField("actor-id"), day: readField("actor-day") };
+  goToSearch({ kind: "clinic", id: getSelectedClinicId(), ...filters });
+});
+find("search-form", () => goToSearch(readForm()));
+getElement("kind").addEventListener("change", showPlaceholder);
 
 /** Starts a search and changes the URL, so that the Back button returns to the previous search. */
 function goToSearch(search) {
@@ -107,143 +102,156 @@ function goToSearch(search) {
   else location.hash = fragment;
 }
 
-function selectEvent(event, isFromSlider = false) {
-  markSelected(event.id);
-  detail.show(event).then(() => {
-    if (isFromSlider) document.getElementById("point")?.focus();
-    else if (isNarrow()) getElement("detail-title").focus();
-  });
+/** Marks the selected event in all views. */
+function markSelected() {
+  markCurrent(document.querySelectorAll(".event"), selectedId);
+}
+
+async function selectEvent(event, isFromSlider = false) {
+  selectedId = event.id;
+  markSelected();
+  await showDetail(event, events.length, selectEvent);
+  if (isFromSlider) document.getElementById("point")?.focus();
+  else if (isNarrow()) getElement("detail-title").focus();
 }
 
 /** Starts a search and clears the results of the previous search. */
 function startSearch(search) {
   currentSearch = search;
   events = [];
-  clearSchedules();
   nextPosition = null;
+  selectedId = undefined;
   if (search.kind === "latest" || search.kind === "clinic") selectClinic(search.id);
-  idForm.show(search);
-  detail.clear();
+  fillForm(search);
+  clearDetail();
   timeline.clear();
-  showTitle(search, true);
-  showSearchAlert("");
+  showTitle(true);
+  clearError("search-alert");
   getElement("results").hidden = false;
   loadPage();
-  fillViews("Loading …");
-  tabs.show(VIEWS.includes(search.view) ? search.view : VIEWS[0]);
+  for (const id of LOADED_IDS) getElement(id).replaceChildren("Loading …");
+  tabs.show(Object.hasOwn(VIEWS, search.view) ? search.view : "timeline");
 }
 
-/** Loads the next page of events, or the first page of a new search. */
-async function loadPage() {
-  searchController.abort();
-  searchController = new AbortController();
-  const { signal } = searchController;
-  isLoading = true;
-  showAlert("");
-  timeline.offerMore(false);
-  getElement("panel-timeline").setAttribute("aria-busy", "true");
-  try {
+/**
+ * Loads the next page of events, or the first page of a new search.
+ *
+ * @param {HTMLElement | undefined} button button that the user has clicked
+ */
+function loadPage(button) {
+  return runAction({ button, alertId: "alert", isRepeatable: true }, async () => {
+    searchController.abort();
+    viewController.abort();
+    searchController = new AbortController();
+    const { signal } = searchController;
     const isLatest = currentSearch.kind === "latest";
-    showStatus(isLatest ? "Loading the latest events …" : "Searching …");
+    const { limit, ...texts } = isLatest ? LATEST : SEARCH;
     const query = isLatest ? { clinic: currentSearch.id, order: "newest" } : toQueryParameters(currentSearch);
-    const page = { limit: isLatest ? LATEST_PAGE_SIZE : PAGE_SIZE, after: nextPosition ?? undefined };
-    const { items, end } = await fetchList("events", { ...query, ...page }, signal);
-    for (const event of items) addEvent(event);
-    endPage(end.next, isLatest ? LATEST_TEXTS : SEARCH_TEXTS);
-  } catch (error) {
-    if (signal.aborted) return;
-    isLoading = false;
-    if (events.length > 0) endPage(nextPosition, { more: "Try again" });
-    else {
-      fillViews("");
-      showStatus("");
-      showTitle(currentSearch, false);
+    isLoading = true;
+    getElement("panel-timeline").ariaBusy = "true";
+    getElement("status").textContent = isLatest ? "Loading the latest events …" : "Searching …";
+    let page;
+    try {
+      page = await fetchList("events", { ...query, limit, after: nextPosition ?? undefined }, signal);
+      events.push(...page.items);
+      nextPosition = page.end.next;
+    } finally {
+      if (!signal.aborted) endPage(page?.items, texts);
     }
-    handleError(error);
-  } finally {
-    if (!signal.aborted) getElement("panel-timeline").removeAttribute("aria-busy");
-  }
+    showTab(tabs.getShownTab());
+  });
 }
 
-/** Replaces the content of all views except the timeline. */
-function fillViews(text) {
-  for (const id of ["panel-causes", "panel-deliveries", "accesses-body"]) getElement(id).replaceChildren(text);
-}
-
-function addEvent(event) {
-  events.push(event);
-  addToSchedules(event);
-  timeline.add(event);
-}
-
-/** Shows the number of events after the last line of a page. */
-function endPage(next, { empty, more, order }) {
-  nextPosition = next;
+/**
+ * Shows the events of a page, and the number of all listed events.
+ *
+ * @param {object[] | undefined} items undefined if the page could not be loaded
+ */
+function endPage(items, { empty, more, order }) {
   isLoading = false;
+  getElement("panel-timeline").ariaBusy = null;
   const clinicIds = new Set(events.flatMap(({ clinicId }) => clinicId ?? []));
   if (clinicIds.size === 1) selectClinic([...clinicIds][0]);
-  showTitle(currentSearch, false);
-  if (events.length === 0) timeline.showEmpty(empty);
-  timeline.offerMore(next !== null, more);
-  const count = `${events.length} ${events.length === 1 ? "event" : "events"}`;
-  const suffix = order && events.length > 1 ? `, ${order}` : "";
-  showStatus(`${count}${suffix}${next === null ? "" : "; there may be more"}`);
-  showSchedules();
-  suggestActors();
-  showTab(tabs.getShownTab());
-}
-
-/** Offers the actors of the listed events for the search by actor. */
-function suggestActors() {
+  showTitle(false);
+  timeline.add(items ?? []);
+  timeline.offerMore(nextPosition !== null, more);
+  const suffix = events.length > 1 ? `, ${order}` : "";
+  const moreText = nextPosition === null ? "" : "; there may be more";
+  getElement("status").textContent = `${formatCount(events.length, "event")}${suffix}${moreText}`;
+  if (events.length === 0) {
+    for (const id of LOADED_IDS) getElement(id).replaceChildren();
+    if (items) timeline.showEmpty(empty);
+    else getElement("status").textContent = "";
+  }
+  // The search by actor suggests the actors of the listed events.
   const actors = new Set(events.flatMap(({ actor }) => (actor ? [`${actor.type}:${actor.id}`] : [])));
   getElement("known-actors").replaceChildren(...[...actors].map((value) => h("option", { value })));
 }
 
+/**
+ * Shows what the list and the accesses are about, with a link back to the latest events.
+ *
+ * @param {boolean} isSearching if true, the clinic of the search may still be unknown, so there is no link
+ */
+function showTitle(isSearching) {
+  const { kind, id } = currentSearch;
+  const isLatest = kind === "latest";
+  const [category, streamId] = splitStreamName(id);
+  const describeSubject = () => {
+    if (isLatest) return [getClinicName(id)];
+    if (kind === "stream") return [`${category} `, createNamedId(streamId, false)];
+    return [kind === "correlation" ? "request " : `${kind} `, createNamedId(id, false)];
+  };
+  const filters = describeFilters(currentSearch);
+  getElement("list-title").replaceChildren(
+    isLatest ? "Latest events of " : "Events of ",
+    ...describeSubject(),
+    filters ? h("span", { class: "filters" }, `, ${filters}`) : "",
+  );
+  const clinicId = getSelectedClinicId();
+  const link = getElement("latest-link");
+  link.hidden = isLatest || clinicId === "" || isSearching;
+  link.href = toUrlFragment({ kind: "latest", id: clinicId });
+  link.textContent = countClinics() > 1 ? `Latest events of ${getClinicName(clinicId)}` : "Latest events";
+  getElement("accesses-hint").replaceChildren("Who read or exported data of ", ...describeSubject());
+}
+
+/** Shows the content of a tab, which depends on the listed events, and on their clinic's time zone. */
 function showTab(name) {
-  // The views depend on the listed events, and on their clinic's time zone. They are shown after the last event.
-  if (isLoading) return;
-  if (name === "causes") showCauses(events, selectEvent);
-  const { signal } = searchController;
-  const load = {
-    deliveries: () => showDeliveries(currentSearch, events, signal),
-    accesses: () => showAccesses(currentSearch, signal),
-  }[name];
-  if (!load || !currentSearch) return;
-  showAlert("");
-  load().catch((error) => {
-    if (signal.aborted || error.name === "AbortError") return;
-    getElement(name === "accesses" ? "accesses-body" : "panel-deliveries").replaceChildren();
-    handleError(error);
-  });
-}
-
-/** Shows an error of the list. Signs the auditor out if the service refused the credential. */
-function handleError(error) {
-  showAlert(error.message);
-  signOutIfUnauthorized(error);
-}
-
-/** Shows an error of a form above the list, as {@link handleError}. */
-function handleSearchError(error) {
-  showSearchAlert(error.message);
-  signOutIfUnauthorized(error);
-}
-
-function signOutIfUnauthorized(error) {
-  if (error instanceof ServiceError && error.status === 401) signOut(error.message);
+  if (isLoading || !currentSearch) return;
+  viewController.abort();
+  viewController = new AbortController();
+  const { signal } = viewController;
+  if (name === "causes") {
+    showCauses(events, selectEvent);
+    markSelected();
+  }
+  const [body, load] =
+    {
+      deliveries: [getElement("panel-deliveries"), () => showDeliveries(currentSearch, events, signal)],
+      accesses: [getElement("accesses-body"), () => showAccesses(currentSearch, signal)],
+    }[name] ?? [];
+  if (!load) return;
+  runAction({ alertId: "alert", isRepeatable: true }, () => showProgress(body, createEmptyText("Loading …"), load));
 }
 
 async function signIn() {
-  const { auditor, keyThumbprint } = await fetchJson("me", {});
-  setKeyThumbprint(keyThumbprint);
-  const namesProblem = await loadClinics(auditor.clinicIds);
-  const count = auditor.clinicIds?.length;
-  const scope = count === undefined ? "all clinics" : `${count} ${count === 1 ? "clinic" : "clinics"}`;
-  getElement("who-name").textContent = `${auditor.name}, ${scope}`;
-  getElement("who").hidden = false;
+  getElement("sign-in-status").textContent = "Signing in …";
+  try {
+    const { auditor, keyThumbprint } = await fetchJson("me", {});
+    setKeyThumbprint(keyThumbprint);
+    await loadClinics(auditor.clinicIds);
+    const scope = auditor.clinicIds === null ? "all clinics" : formatCount(auditor.clinicIds.length, "clinic");
+    getElement("who-name").textContent = `${auditor.name}, ${scope}`;
+  } catch (error) {
+    credential.remove();
+    getElement("credential").focus();
+    throw error;
+  } finally {
+    getElement("sign-in-status").textContent = "";
+  }
+  for (const id of ["who", "desk"]) getElement(id).hidden = false;
   getElement("sign-in").hidden = true;
-  getElement("desk").hidden = false;
-  getElement("names-alert").textContent = namesProblem;
   const isOneClinic = countClinics() < 2;
   getElement("search-all").textContent = isOneClinic ? "Search" : "Search all my clinics";
   getElement("search-clinic").hidden = isOneClinic;
@@ -252,60 +260,30 @@ async function signIn() {
   const clinicId = getSelectedClinicId();
   const search = readSearchFromUrl() ?? (clinicId === "" ? undefined : { kind: "latest", id: clinicId });
   getElement("list-title").textContent = "";
-  if (!search) return showStatus("Search by id, because no clinic can be selected.");
+  if (!search) {
+    getElement("status").textContent = "Search by id, because no clinic can be selected.";
+    return;
+  }
   history.replaceState(null, "", toUrlFragment(search));
   startSearch(search);
 }
 
-function signOut(reason) {
-  searchController.abort();
-  credential.remove();
-  currentSearch = undefined;
-  events = [];
-  clearSchedules();
-  detail.clear();
-  timeline.clear();
-  clearMatches();
-  clearClinics();
-  clearNames();
-  clearFinderForms();
-  clearExport();
-  clearClinicState();
-  showSearchAlert("");
-  fillViews("");
-  for (const id of ["accesses-hint", "list-title", "known-actors"]) getElement(id).replaceChildren();
-  showStatus("");
-  showAlert("");
-  for (const id of ["who", "desk", "results"]) getElement(id).hidden = true;
-  getElement("sign-in").hidden = false;
-  getElement("sign-in-alert").textContent = reason;
-  getElement("credential").focus();
-}
-
-getElement("sign-in-form").addEventListener("submit", (event) => {
-  event.preventDefault();
+onSubmit("sign-in-form", "sign-in-alert", () => {
   const field = getElement("credential");
   credential.set(field.value.trim());
   field.value = "";
-  getElement("sign-in-alert").textContent = "";
-  getElement("sign-in-status").textContent = "Signing in …";
-  signIn()
-    .catch((error) => signOut(error.message))
-    .finally(() => {
-      getElement("sign-in-status").textContent = "";
-    });
+  return signIn();
 });
 getElement("sign-out").addEventListener("click", () => signOut(""));
 getElement("back").addEventListener("click", () => {
   const listed = `[role="tabpanel"]:not([hidden]) .event[aria-current]`;
   (document.querySelector(listed) ?? getElement("list-title")).focus();
 });
-getElement("retry").addEventListener("click", () => currentSearch && startSearch(currentSearch));
 initClinicSelect((id) => {
   clearMatches();
   clearClinicState();
-  showSearchAlert("");
-  if (credential.get()) goToSearch({ kind: "latest", id });
+  clearError("search-alert");
+  goToSearch({ kind: "latest", id });
 });
 addEventListener("hashchange", () => {
   const search = readSearchFromUrl();
@@ -316,4 +294,5 @@ addEventListener("hashchange", () => {
   // On a narrow screen, the list is below the matches.
   if (isNarrow() || isChosen) getElement("list-title").focus();
 });
-if (credential.get()) signIn().catch((error) => signOut(error.message));
+showReason(STORAGE_KEYS, "credential");
+if (credential.get()) runAction({ alertId: "sign-in-alert" }, signIn);

@@ -1,10 +1,10 @@
 import { fetchJson, postJson } from "./api.js";
-import { countClinics, getClinicName, getTimeZone } from "./clinics.js";
-import { createEmptyText, getElement, h } from "./dom.js";
-import { formatMinute, shortenId } from "./format.js";
-import { describeMoves } from "./moves.js";
+import { countClinics, createLocalTime, getClinicName, getTimeZone } from "./clinics.js";
+import { createEmptyText, createHint, createId, createTag, getElement, h } from "./dom.js";
+import { formatCount, formatMinute, shortenId } from "./format.js";
 import { rememberName } from "./names.js";
 import { toUrlFragment } from "./search.js";
+import { describeEvent } from "./sentences.js";
 import { formatName } from "./text.js";
 
 const INCOMPLETE_TEXT = "There are more matches. Enter more of the name to see them.";
@@ -24,9 +24,9 @@ export function clearMatches() {
 }
 
 /** Finds customers, animals and staff members by name, and shows links to their events. */
-export function findByName(query, onError) {
-  const describeCount = (count) => `${count} ${count === 1 ? "name matches" : "names match"}`;
-  return show(onError, describeCount, async (signal) => {
+export function findByName(query) {
+  const describeCount = (count) => formatCount(count, "name matches", "names match");
+  return showMatches(describeCount, async (signal) => {
     const { results, isComplete } = await postJson("search", query, signal);
     const showsClinics = query.clinic === undefined && countClinics() > 1;
     const items = results.map((result) => createNameItem(result, showsClinics));
@@ -35,21 +35,20 @@ export function findByName(query, onError) {
 }
 
 /** Finds the appointments of a day, or at a time of that day, and shows links to their events. */
-export function findAppointments({ clinic, day, time }, onError) {
+export function findAppointments({ clinic, day, time }) {
   const when = time ? `on ${day} at ${time}` : `on ${day}`;
-  const describeCount = (count) => `${count} ${count === 1 ? "appointment" : "appointments"} ${when}`;
-  return show(onError, describeCount, async (signal) => {
+  const describeCount = (count) => `${formatCount(count, "appointment")} ${when}`;
+  return showMatches(describeCount, async (signal) => {
     const { appointments, isComplete, events } = await fetchJson("appointments", { clinic, day, time }, signal);
     const emptyText = time ? "No appointment takes place at this time." : "No appointments on this day.";
     const count = new Set(appointments.map(({ id }) => id)).size;
-    const items = appointments.map(createAppointmentItem);
-    const rows = items.map((item, index) => [appointments[index], item.querySelector(".moved")]);
-    describeMoves(rows, events);
+    const items = appointments.map((appointment) => createAppointmentItem(appointment, events));
     return { items, count, emptyText, isComplete };
   });
 }
 
-async function show(onError, describeCount, find) {
+/** Shows the items that `find` returns. Only the latest search is shown. */
+async function showMatches(describeCount, find) {
   controller.abort();
   controller = new AbortController();
   const { signal } = controller;
@@ -60,16 +59,15 @@ async function show(onError, describeCount, find) {
   body.replaceChildren();
   try {
     const { items, count = items.length, emptyText, isComplete } = await find(signal);
-    if (signal.aborted) return;
+    signal.throwIfAborted();
     getElement("matches-title").textContent = describeCount(count);
     body.replaceChildren(
       items.length === 0 ? createEmptyText(emptyText) : h("ul", { class: "matches" }, ...items),
-      isComplete ? "" : h("p", { class: "hint" }, INCOMPLETE_TEXT),
+      isComplete ? "" : createHint(INCOMPLETE_TEXT),
     );
   } catch (error) {
-    if (signal.aborted) return;
-    clearMatches();
-    onError(error);
+    if (!signal.aborted) clearMatches();
+    throw error;
   }
 }
 
@@ -88,17 +86,18 @@ function createNameItem({ kind, id, name, clinicId, customer, detail }, showsCli
   return h(
     "li",
     {},
-    h("span", { class: "tag" }, detail ? `${kind}, ${formatName(detail)}` : kind),
-    h("span", {}, createLink(SUBJECTS[kind](id), name), " ", ...owner, h("span", { class: "id" }, shortenId(id))),
+    createTag(detail ? `${kind}, ${formatName(detail)}` : kind),
+    h("span", {}, createLink(SUBJECTS[kind](id), name), " ", ...owner, createId(shortenId(id))),
     clinicName,
     createLink({ ...SUBJECTS[kind](id), view: "accesses" }, "Who read this"),
   );
 }
 
-function createAppointmentItem(appointment) {
+/** @param {object[]} events events that scheduled the moved appointments, in the order of each stream */
+function createAppointmentItem(appointment, events) {
   const { id, clinicId, scheduledAt, movedFrom, durationMinutes, status, branch, animal, customer } = appointment;
-  const timeZone = getTimeZone(clinicId) ?? "UTC";
-  const moved = movedFrom ? `moved to ${formatMinute(scheduledAt, timeZone)}` : "";
+  const timeZone = getTimeZone(clinicId);
+  const movedText = movedFrom ? `moved to ${formatMinute(scheduledAt, timeZone)}` : "";
   for (const record of [animal, customer]) if (record) rememberName(record.id, record.name);
   const createRecordLink = (kind, record) =>
     record ? [" · ", createLink({ kind, id: record.id }, record.name ?? shortenId(record.id))] : [];
@@ -115,13 +114,30 @@ function createAppointmentItem(appointment) {
       ...createRecordLink("customer", customer),
       branch === null ? "" : ` · ${branch}`,
       " ",
-      h("span", { class: "id", title: id }, shortenId(id)),
+      createId(shortenId(id), { title: id }),
     ),
-    h("span", { class: "tag" }, formatName(status).replaceAll("_", " ")),
-    h("span", { class: "moved" }, moved),
+    createTag(formatName(status).replaceAll("_", " ")),
+    h("span", { class: "moved" }, ...(describeMove(events, appointment) ?? [movedText])),
   );
 }
 
 function createLink(subject, text) {
   return h("a", { href: toUrlFragment(subject) }, text);
+}
+
+/** Describes who moved an appointment, when, why, and from which time to which; undefined if it was not moved. */
+function describeMove(events, appointment) {
+  const [before, event] = findMove(events, appointment) ?? [];
+  return event && describeEvent(event, before.data, [", ", createLocalTime(event.occurredAt, event.clinicId)]);
+}
+
+/** Finds the last move away from the former time of a row, or the last move to its present time. */
+function findMove(events, { id, isMoved, movedFrom, scheduledAt }) {
+  const schedulings = events.filter(({ stream, problem }) => isMoved && !problem && stream === `appointment-${id}`);
+  const steps = schedulings.slice(1).map((event, index) => [schedulings[index], event]);
+  return steps.findLast(
+    ([{ data: before }, { data }]) =>
+      before.scheduledAt !== data.scheduledAt &&
+      (movedFrom === null ? data.scheduledAt === scheduledAt : before.scheduledAt === movedFrom),
+  );
 }

@@ -1,15 +1,9 @@
 import { getTimeZone } from "./clinics.js";
-import { getElement, h } from "./dom.js";
+import { createId, getElement, h } from "./dom.js";
 import { formatMinute, isUuid, shortenId } from "./format.js";
 
 /** Names by id. */
 const names = new Map();
-
-/** Forgets all names. */
-export function clearNames() {
-  names.clear();
-  getElement("names-alert").textContent = "";
-}
 
 /** Stores the names in a response; null if names are unavailable. */
 export function rememberNames(records) {
@@ -19,7 +13,7 @@ export function rememberNames(records) {
     : "Names are unavailable at the moment. You can still search by id.";
 }
 
-/** Stores a name that is known from another part of a response. */
+/** Stores a name that is known from another part of a response; null if it is unknown. */
 export function rememberName(id, name) {
   if (name !== null) names.set(id, { id, name, scheduledAt: null });
 }
@@ -31,7 +25,7 @@ export function rememberName(id, name) {
  */
 export function createNamedId(id, isShort = true) {
   if (!isUuid(id)) return h("span", {}, String(id));
-  return h("span", { title: id }, createName(id), h("span", { class: "id" }, isShort ? shortenId(id) : id));
+  return h("span", { title: id }, createName(id), createId(isShort ? shortenId(id) : id));
 }
 
 /**
@@ -46,6 +40,6 @@ export function createName(id, hasTime = true) {
 
 function describeRecord({ name, scheduledAt, clinicId }, hasTime) {
   if (scheduledAt === null || !hasTime) return name ?? "";
-  const time = formatMinute(scheduledAt, getTimeZone(clinicId) ?? "UTC");
+  const time = formatMinute(scheduledAt, getTimeZone(clinicId));
   return name === null ? time : `${name}, ${time}`;
 }

@@ -1,9 +1,13 @@
-import { getSelectedClinicId, getTimeZone } from "./clinics.js";
+import { getTimeZone, readInstant } from "./clinics.js";
 import { getElement } from "./dom.js";
 import { formatMinute } from "./format.js";
-import { toInstant, toLocalInput } from "./local-time.js";
+import { toLocalInput } from "./local-time.js";
 
+/** Fields of the form that searches by id, which are also the names of the filters in a URL. */
 const FILTER_NAMES = ["from", "to", "day", "by", "type", "actor"];
+
+/** Fields with a time in the selected clinic's time zone. A search has instants, because the selection can change. */
+const TIME_FIELDS = ["from", "to"];
 
 /** Searches whose subject is the selected clinic, besides the kinds in the form. */
 const CLINIC_KINDS = ["latest"];
@@ -17,9 +21,8 @@ export function readSearchFromUrl() {
   const parameters = new URLSearchParams(location.hash.slice(1));
   const kinds = [...CLINIC_KINDS, ...[...getElement("kind").options].map(({ value }) => value)];
   const kind = kinds.find((name) => parameters.get(name));
-  const names = [...FILTER_NAMES, "view"];
-  const rest = Object.fromEntries(names.map((name) => [name, parameters.get(name) ?? ""]));
-  return kind && { kind, id: parameters.get(kind), ...rest };
+  const rest = [...FILTER_NAMES, "view"].map((name) => [name, parameters.get(name) ?? ""]);
+  return kind && { kind, id: parameters.get(kind), ...Object.fromEntries(rest) };
 }
 
 /** Returns the URL fragment of a search. */
@@ -38,87 +41,43 @@ export function describeFilters({ from, to, day, by, type, actor }) {
   const time = by === "stored" ? "stored" : "occurred";
   const parts = [
     day && `on ${day}`,
-    from && `${time} from ${formatMinute(from, getZone())}`,
-    to && `${time} before ${formatMinute(to, getZone())}`,
+    from && `${time} from ${formatMinute(from, getTimeZone())}`,
+    to && `${time} before ${formatMinute(to, getTimeZone())}`,
     type && `type ${type}`,
     actor && `done by ${actor}`,
   ];
   return parts.filter(Boolean).join(", ");
 }
 
-/** Fields with a time in the selected clinic's time zone. A search has instants, because the selection can change. */
-const TIME_FIELDS = ["from", "to"];
-
-const getZone = () => getTimeZone(getSelectedClinicId()) ?? "UTC";
-
-/**
- * Initializes the form that searches by id.
- *
- * @param {(search: object) => void} onSubmit called when the user submits a search
- */
-export function initIdForm(onSubmit) {
-  const kind = getElement("kind");
-  const showPlaceholder = () => {
-    const isStream = kind.value === "stream";
-    getElement("subject-label").textContent = isStream ? "Name of the stream" : "Id";
-    getElement("subject").placeholder = `${isStream ? "appointment-" : ""}00000000-0000-0000-0000-000000000000`;
-  };
-  kind.addEventListener("change", showPlaceholder);
-  onSubmitOf("search-form", () => {
-    const readFilter = (name) =>
-      TIME_FIELDS.includes(name) && readField(name) ? toInstant(readField(name), getZone()) : readField(name);
-    const filters = Object.fromEntries(FILTER_NAMES.map((name) => [name, readFilter(name)]));
-    onSubmit({ kind: kind.value, id: readField("subject"), ...filters });
-  });
-  return {
-    /** Fills the form with a search. */
-    show(search) {
-      getElement("search-form").reset();
-      getElement("filters").open = describeFilters(search) !== "";
-      if (CLINIC_KINDS.includes(search.kind)) return showPlaceholder();
-      kind.value = search.kind;
-      getElement("subject").value = search.id;
-      for (const name of FILTER_NAMES) {
-        const value = search[name] || (name === "by" ? "occurred" : "");
-        const isTime = TIME_FIELDS.includes(name) && value;
-        getElement(name).value = isTime ? toLocalInput(Date.parse(value), getZone()) : value;
-      }
-      showPlaceholder();
-    },
-  };
-}
-
-/**
- * Initializes the forms that search without an id.
- *
- * @param {(fields: object) => void} listeners.onName
- * @param {(fields: object) => void} listeners.onAppointment
- * @param {(fields: object) => void} listeners.onActor
- */
-export function initFinderForms({ onName, onAppointment, onActor }) {
-  onSubmitOf("name-form", ({ submitter }) => {
-    const isEverywhere = submitter?.id !== "search-clinic";
-    onName({ name: readField("name"), kind: readField("name-kind"), isEverywhere });
-  });
-  onSubmitOf("appointment-form", () => {
-    onAppointment({ day: readField("appointment-day"), time: readField("appointment-time") });
-  });
-  onSubmitOf("actor-form", () => onActor({ actor: readField("actor-id"), day: readField("actor-day") }));
-}
-
-/** Empties all fields that can contain names. */
-export function clearFinderForms() {
-  for (const id of ["name-form", "appointment-form", "actor-form", "search-form", "export-form", "state-form"])
-    getElement(id).reset();
-}
-
-export function onSubmitOf(formId, listener) {
-  getElement(formId).addEventListener("submit", (event) => {
-    event.preventDefault();
-    listener(event);
-  });
-}
-
-function readField(id) {
+/** Returns the text in a field of a form. */
+export function readField(id) {
   return getElement(id).value.trim();
+}
+
+/** Returns the search in the form that searches by id. */
+export function readForm() {
+  const filters = FILTER_NAMES.map((name) => [name, TIME_FIELDS.includes(name) ? readInstant(name) : readField(name)]);
+  return { kind: readField("kind"), id: readField("subject"), ...Object.fromEntries(filters) };
+}
+
+/** Fills the form that searches by id with a search. */
+export function fillForm(search) {
+  getElement("search-form").reset();
+  getElement("filters").open = describeFilters(search) !== "";
+  if (!CLINIC_KINDS.includes(search.kind)) {
+    getElement("kind").value = search.kind;
+    getElement("subject").value = search.id;
+    for (const name of FILTER_NAMES.filter((name) => search[name])) {
+      const isTime = TIME_FIELDS.includes(name);
+      getElement(name).value = isTime ? toLocalInput(Date.parse(search[name]), getTimeZone()) : search[name];
+    }
+  }
+  showPlaceholder();
+}
+
+/** Shows what identifies a subject of the selected kind. */
+export function showPlaceholder() {
+  const isStream = readField("kind") === "stream";
+  getElement("subject-label").textContent = isStream ? "Name of the stream" : "Id";
+  getElement("subject").placeholder = `${isStream ? "appointment-" : ""}00000000-0000-0000-0000-000000000000`;
 }

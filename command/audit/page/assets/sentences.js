@@ -44,7 +44,7 @@ export function describeActor(actor) {
  * @param {(Node | string)[]} time parts that say when; empty if the time is shown elsewhere
  */
 export function describeEvent(event, before, time = []) {
-  const change = describeChange(event, before, getTimeZone(event.clinicId) ?? "UTC");
+  const change = describeChange(event, before, getTimeZone(event.clinicId));
   const reason = describeReason(event);
   return [change || formatType(event.type), " ", ...describeActor(event.actor), ...time, reason && `, ${reason}`];
 }

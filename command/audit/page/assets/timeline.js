@@ -1,35 +1,56 @@
-import { getTimeZone } from "./clinics.js";
-import { createEmptyText, getElement, h } from "./dom.js";
-import { formatMinute, shortenId } from "./format.js";
+import { announce } from "./actions.js";
+import { createLocalTime, createTime, getTimeZone } from "./clinics.js";
+import { createButton, createEmptyText, createId, createTag, getElement, h } from "./dom.js";
+import { formatCount, formatMinute, shortenId } from "./format.js";
 import { createName, createNamedId } from "./names.js";
-import { findSchedule } from "./schedules.js";
+import { toUrlFragment } from "./search.js";
 import { describeActor, describeChange, describeReason } from "./sentences.js";
 import { formatName, formatType, splitStreamName } from "./text.js";
-import { createTime } from "./times.js";
+
+/**
+ * Listed events of appointments by stream and revision. They give the schedule that an appointment had at each event, so
+ * that a later move does not change the list.
+ */
+const eventsByStream = new Map();
+
+/** Event types that set the schedule of an appointment. */
+const SCHEDULING_TYPES = ["AppointmentRequested", "AppointmentImported", "AppointmentRescheduled"];
 
 /** Functions that fill in an event, and return true if no other event can change the result. */
 let updates = [];
 
+/**
+ * Returns the schedule of an appointment after the given revision of its stream. Returns undefined if an event that can
+ * have set the schedule is not listed.
+ *
+ * @returns {{ scheduledAt: string, durationMinutes: number } | undefined}
+ */
+function findSchedule(stream, revision) {
+  const events = eventsByStream.get(stream);
+  for (let event = events?.get(revision); event; event = events.get(event.revision - 1))
+    if (SCHEDULING_TYPES.includes(event.type)) return event.data;
+  return undefined;
+}
+
 /** Creates the button that selects an event. The timeline and the tree of causes use the same button. */
-export function createEventButton(event, onSelect) {
+function createEventButton(event, onSelect) {
   const { id, stream, revision, clinicId } = event;
   const [category, streamId] = splitStreamName(stream);
   const isAppointment = category === "appointment";
-  const timeZone = getTimeZone(clinicId) ?? "UTC";
-  const problem = event.problem ? h("span", { class: "tag bad" }, "unreadable") : "";
-  const erased = event.erased ? h("span", { class: "tag" }, "erased") : "";
+  const timeZone = getTimeZone(clinicId);
   const sentence = h("span", { class: "sentence" });
   const appointmentTime = h("span");
   const subject = isAppointment
-    ? [createName(streamId, false), appointmentTime, h("span", { class: "id" }, shortenId(streamId))]
+    ? [createName(streamId, false), appointmentTime, createId(shortenId(streamId))]
     : [createNamedId(streamId)];
+  const tags = [event.problem ? createTag("unreadable", "bad") : "", event.erased ? createTag("erased") : ""];
   const button = h(
     "button",
-    { type: "button", class: "event", "data-event": id, "data-category": category, onclick: () => onSelect(event) },
-    h("span", { class: "what" }, formatType(event.type), problem, erased),
+    { type: "button", class: "choice event", "data-id": id, "data-category": category, onclick: () => onSelect(event) },
+    h("span", { class: "what" }, formatType(event.type), ...tags),
     createTime(event.occurredAt ?? event.storedAt, clinicId),
     sentence,
-    h("span", { class: "where" }, h("span", { class: "tag" }, formatName(category)), " ", ...subject, ` @ ${revision}`),
+    h("span", { class: "where" }, createTag(formatName(category)), " ", ...subject, ` @ ${revision}`),
     h("span", { class: "by" }, ...describeActor(event.actor)),
   );
   updates.push(() => {
@@ -47,34 +68,38 @@ export function createEventButton(event, onSelect) {
  * Fills in what the events changed, and when the appointments were, as far as the listed events say. Events that wait for
  * an earlier event are filled in again after the next page.
  */
-export function showSchedules() {
+function showSchedules() {
   updates = updates.filter((update) => !update());
-}
-
-/** Marks the selected event in all views. */
-export function markSelected(id) {
-  for (const button of document.querySelectorAll("button.event")) {
-    if (button.dataset.event === id) button.setAttribute("aria-current", "true");
-    else button.removeAttribute("aria-current");
-  }
 }
 
 /** Creates the list of events in the order of the search. The up and down arrow keys move the focus from event to event. */
 export function createTimeline(onSelect, onMore) {
   const panel = getElement("panel-timeline");
   const list = h("ol", { class: "timeline", onkeydown: moveFocus });
-  const more = h("button", { type: "button", class: "more", onclick: onMore, hidden: true }, "Show more");
+  const more = createButton("", { class: "more", onclick: onMore, hidden: true });
   return {
     clear() {
       updates = [];
+      eventsByStream.clear();
       list.replaceChildren();
       more.hidden = true;
       panel.replaceChildren(list, more);
     },
-    add: (event) => list.append(h("li", {}, createEventButton(event, onSelect))),
+    add(events) {
+      for (const event of events.filter(({ stream }) => stream.startsWith("appointment-"))) {
+        if (!eventsByStream.has(event.stream)) eventsByStream.set(event.stream, new Map());
+        eventsByStream.get(event.stream).set(event.revision, event);
+      }
+      const isMoreFocused = document.activeElement === more;
+      const buttons = events.map((event) => createEventButton(event, onSelect));
+      list.append(...buttons.map((button) => h("li", {}, button)));
+      showSchedules();
+      // The button that loads the next page can disappear.
+      if (isMoreFocused) buttons[0]?.focus();
+    },
     showEmpty: (text) => panel.replaceChildren(createEmptyText(text), more),
     /** Shows or hides the button that loads the next page. */
-    offerMore(isOffered, text = "Show more") {
+    offerMore(isOffered, text = "") {
       more.hidden = !isOffered;
       more.textContent = text;
     },
@@ -87,4 +112,36 @@ function moveFocus(event) {
   if (!button) return;
   event.preventDefault();
   button.focus();
+}
+
+/** Shows a tree of causes: requests, the events that they caused, and the consequences of those events. */
+export function showCauses(events, onSelect) {
+  const panel = getElement("panel-causes");
+  if (events.length === 0) return panel.replaceChildren(createEmptyText("No events."));
+  const eventIds = new Set(events.map(({ id }) => id));
+  const eventsByCause = Map.groupBy(events, ({ causationId }) => causationId ?? "unknown");
+  const createBranch = (event) => {
+    const caused = eventsByCause.get(event.id) ?? [];
+    const consequences = caused.length > 0 ? h("ul", {}, ...caused.map(createBranch)) : "";
+    return h("li", {}, createEventButton(event, onSelect), consequences);
+  };
+  const roots = [...eventsByCause].filter(([cause]) => !eventIds.has(cause));
+  const items = roots.map(([cause, caused]) =>
+    h("li", {}, createRootLabel(cause, caused), h("ul", {}, ...caused.map(createBranch))),
+  );
+  panel.replaceChildren(h("ul", { class: "causes" }, ...items));
+  showSchedules();
+  announce(`${formatCount(events.length, "event")} with ${formatCount(roots.length, "cause")}`);
+}
+
+/** Describes a cause that is not in the list, with a link to all events of its request. */
+function createRootLabel(cause, [{ correlationId, actor, occurredAt, storedAt, clinicId }]) {
+  if (cause === "unknown") return h("p", { class: "root" }, "Cause unknown");
+  const createLink = (...text) => h("a", { href: toUrlFragment({ kind: "correlation", id: correlationId }) }, ...text);
+  if (cause === correlationId) {
+    const time = createLocalTime(occurredAt ?? storedAt, clinicId);
+    return h("p", { class: "root" }, createLink("Request ", ...describeActor(actor), ", ", time));
+  }
+  const link = correlationId ? createLink("Show all events of its request") : "";
+  return h("p", { class: "root" }, "An event outside this list. ", link);
 }

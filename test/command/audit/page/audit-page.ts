@@ -1,10 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import type { Page } from "playwright-core";
-import { findViolations } from "../../../support/accessibility.ts";
-import { startChromium } from "../../../support/chromium.ts";
 import { customerRegistered } from "../../../support/clinics.ts";
 import { createReadModelDatabase, type ReadModelDatabase } from "../../../support/read-models.ts";
+import { ATTACK_HTML, openTestPage, type TestPage } from "../../../support/test-page.ts";
 import {
   type AuditWorld,
   type ClinicHistory,
@@ -15,18 +13,8 @@ import {
   type TestAuditor,
 } from "../world.ts";
 
-/** Windows in which each view is checked, the default first. */
-const WINDOWS = [
-  { width: 1440, colorScheme: "light" },
-  { width: 390, colorScheme: "dark" },
-] as const;
-
-/** Stored text that changes the title if a page interprets it as HTML. */
-export const ATTACK_HTML = `<img src=x onerror="document.title='attacked'"><script>document.title='attacked'</script>`;
-
 /** The page /audit in a browser, with a clinic that has a history of one appointment. */
-export interface AuditPage {
-  page: Page;
+export interface AuditPage extends TestPage {
   world: AuditWorld;
   database: ReadModelDatabase;
   history: ClinicHistory;
@@ -39,13 +27,8 @@ export interface AuditPage {
   /** Searches for the events related to an object. */
   search(kind: string, id: string): Promise<void>;
   readTimeline(): Promise<string[]>;
-  /** Fails if axe finds a violation, or the page is wider than the window, on a desktop or on a dark phone. */
-  requireAccessible(viewName: string): Promise<void>;
-  /**
-   * Fails if there were errors, console messages, requests to other origins or leaked credentials that do not match.
-   * Forgets them.
-   */
-  expectProblems(pattern: RegExp): void;
+  /** Returns the paths of the page's requests to the API, with their parameters, while the action runs. */
+  listRequests(action: () => Promise<unknown>): Promise<URL[]>;
   stop(): Promise<void>;
 }
 
@@ -57,18 +40,8 @@ export async function startAuditPage(): Promise<AuditPage> {
   await database.given(customerRegistered(history.clinicId, randomUUID(), { fullName: `Eve ${ATTACK_HTML}` }));
   await insertDeliveries(world, history, ATTACK_HTML);
   const auditor = await world.registerAuditor([history.clinicId]);
-  const browser = await startChromium();
-  const page = await browser.newPage({ viewport: { width: WINDOWS[0].width, height: 900 }, reducedMotion: "reduce" });
-  const problems: string[] = [];
-  page.on("pageerror", (error) => problems.push(`uncaught error: ${error.message}`));
-  page.on("console", (message) => problems.push(`console ${message.type()}: ${message.text()}`));
-  page.on("request", (request) => {
-    const url = new URL(request.url());
-    if (url.origin !== world.url) problems.push(`request to another origin: ${url}`);
-    if (request.url().includes(auditor.credential)) problems.push("a URL contains the credential");
-    if (/yilmaz/i.test(request.url())) problems.push("a URL contains a name");
-  });
-  await page.goto(`${world.url}/audit`);
+  const testPage = await openTestPage(`${world.url}/audit`);
+  const { page, urls } = testPage;
   const signIn = async (credential: string) => {
     await page.getByLabel("Auditor credential").fill(credential);
     await page.getByRole("button", { name: "Sign in" }).click();
@@ -78,7 +51,7 @@ export async function startAuditPage(): Promise<AuditPage> {
     await page.locator("#status", { hasText: /\d events?/ }).waitFor();
   };
   return {
-    page,
+    ...testPage,
     world,
     database,
     history,
@@ -90,25 +63,27 @@ export async function startAuditPage(): Promise<AuditPage> {
     },
     awaitSearch,
     async search(kind, id) {
-      await page.getByRole("tab", { name: "Id", exact: true }).click();
+      await testPage.openTab("Id");
       await page.getByLabel("Find events related to").selectOption(kind);
       await page.locator("#subject").fill(id);
       await awaitSearch(() => page.locator("#subject").press("Enter"));
     },
     readTimeline: () => page.locator("#panel-timeline .what").allInnerTexts(),
-    async requireAccessible(viewName) {
-      for (const { width, colorScheme } of [WINDOWS[1], WINDOWS[0]]) {
-        await page.setViewportSize({ width, height: 900 });
-        await page.emulateMedia({ colorScheme });
-        expect(await findViolations(page), `${viewName} at ${width} pixels`).to.deep.equal([]);
-        expect(await page.evaluate("document.documentElement.scrollWidth"), viewName).to.be.at.most(width);
-      }
+    async listRequests(action) {
+      const { length } = urls;
+      await action();
+      return urls
+        .slice(length)
+        .map((url) => new URL(url))
+        .filter(({ pathname }) => pathname.startsWith("/audit/v1/"));
     },
     expectProblems(pattern) {
-      expect(problems.splice(0).filter((line) => !pattern.test(line))).to.deep.equal([]);
+      const leaks = urls.filter((url) => url.includes(auditor.credential) || /yilmaz/i.test(url));
+      expect(leaks, "URLs with a name or the credential").to.deep.equal([]);
+      testPage.expectProblems(pattern);
     },
     async stop() {
-      await browser.close();
+      await testPage.close();
       await world.stop();
       await database.close();
     },

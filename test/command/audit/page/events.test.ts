@@ -10,6 +10,9 @@ import { createTestOperatorContext } from "../../../support/partner.ts";
 import { CONFIRMATION_NOTE } from "../world.ts";
 import { type AuditPage, startAuditPage } from "./audit-page.ts";
 
+const [BEFORE, AFTER] = ["2026-11-27T05:30:00.000Z", "2026-11-27T12:00:00.000Z"];
+const REQUESTED_MS = Date.parse("2026-05-04T08:00:00Z");
+
 describe("the events on the page /audit", function () {
   this.timeout(180_000);
   let audit: AuditPage;
@@ -23,6 +26,23 @@ describe("the events on the page /audit", function () {
   });
 
   after(() => audit?.stop());
+
+  /** Requests an appointment at 08:30 of the clinic. */
+  async function request(): Promise<string> {
+    const { clinicId, branchId, animalId } = history;
+    const appointmentId = randomUUID();
+    const details = { animalId, durationMinutes: 30, reason: "Limping", notes: null };
+    const appointment = { appointmentId, clinicId, branchId, scheduledAt: BEFORE, ...details };
+    await requestAppointment(audit.world.log, appointment, createTestOperatorContext(REQUESTED_MS));
+    return appointmentId;
+  }
+
+  /** Moves an appointment to 15:00, as a consequence of another event. */
+  async function move(appointmentId: string, reason: string | null): Promise<void> {
+    const context = { ...createTestOperatorContext(REQUESTED_MS + 1), causationId: randomUUID() };
+    const { clinicId } = history;
+    await rescheduleAppointment(audit.world.log, { appointmentId, clinicId, scheduledAt: AFTER, reason }, context);
+  }
 
   it("the audit page shows the events of an appointment and the changes of each event", async () => {
     await audit.search("appointment", history.appointmentId);
@@ -46,26 +66,16 @@ describe("the events on the page /audit", function () {
 
   it("the audit page shows a move on the day before the move, and in a sentence with the reason", async () => {
     const { clinicId, branchId, animalId, customerId } = history;
-    const appointmentId = randomUUID();
-    const [before, after] = ["2026-11-27T05:30:00.000Z", "2026-11-27T12:00:00.000Z"];
-    const context = createTestOperatorContext(Date.parse("2026-05-04T08:00:00Z"));
-    const details = { animalId, durationMinutes: 30, reason: "Limping", notes: null };
-    const request = { appointmentId, clinicId, branchId, scheduledAt: before, ...details };
-    await requestAppointment(audit.world.log, request, context);
-    const move = { scheduledAt: after, reason: "Power cut <b>" };
-    await rescheduleAppointment(
-      audit.world.log,
-      { appointmentId, clinicId, ...move },
-      { ...createTestOperatorContext(context.now + 1), causationId: randomUUID() },
-    );
+    const appointmentId = await request();
+    await move(appointmentId, "Power cut <b>");
     await audit.database.given(
-      appointmentRequested(clinicId, branchId, before, { appointmentId, customerId, animalId }),
+      appointmentRequested(clinicId, branchId, BEFORE, { appointmentId, customerId, animalId }),
       {
         type: "AppointmentRescheduled",
-        data: { appointmentId, durationMinutes: 30, ...move },
+        data: { appointmentId, durationMinutes: 30, scheduledAt: AFTER, reason: "Power cut <b>" },
       },
     );
-    await page.getByRole("tab", { name: "Appointment", exact: true }).click();
+    await audit.openTab("Appointment");
     await page.locator("#appointment-day").fill("2026-11-27");
     await page.locator("#appointment-time").fill("08:30");
     await page.keyboard.press("Enter");
@@ -93,7 +103,7 @@ describe("the events on the page /audit", function () {
     await detail.waitFor();
     expect(await detail.innerText()).to.equal(`${sentence} by operator test, ${reason}`);
     await audit.requireAccessible("a move");
-    await page.getByRole("tab", { name: "Causes" }).click();
+    await audit.openTab("Causes");
     expect((await page.locator("#panel-causes .root").allInnerTexts())[1]).to.equal(
       "An event outside this list. Show all events of its request",
     );
@@ -113,7 +123,7 @@ describe("the events on the page /audit", function () {
     await page.getByRole("slider").focus();
     await page.keyboard.press("ArrowRight");
     await waitForStatus("cancelled");
-    expect(await page.evaluate("document.activeElement.id")).to.equal("point");
+    expect(await audit.readFocusedId()).to.equal("point");
     expect(await page.getByRole("slider").getAttribute("aria-valuetext")).to.equal(
       "after event 3 of 3, Appointment cancelled",
     );
@@ -150,13 +160,7 @@ describe("the events on the page /audit", function () {
   });
 
   it("the state after an event that was stored since the stream was read is shown once the event is listed", async () => {
-    const { clinicId, branchId, animalId } = history;
-    const appointmentId = randomUUID();
-    const details = { durationMinutes: 30, reason: "Limping", notes: null };
-    const scheduledAt = "2026-11-27T05:30:00.000Z";
-    const request = { appointmentId, clinicId, branchId, animalId, scheduledAt, ...details };
-    const context = createTestOperatorContext(Date.parse("2026-05-04T08:00:00Z"));
-    await requestAppointment(audit.world.log, request, context);
+    const appointmentId = await request();
     await page.route("**/events?*", (route) =>
       route.continue({ url: route.request().url().replace("limit=500", "limit=1") }),
     );
@@ -164,12 +168,66 @@ describe("the events on the page /audit", function () {
     const state = page.getByRole("region", { name: "State" });
     await page.getByRole("button", { name: "Appointment requested" }).click();
     await page.getByText("After event 1 of 1").waitFor();
-    const move = { appointmentId, clinicId, scheduledAt: "2026-11-27T12:00:00.000Z", reason: null };
-    await rescheduleAppointment(audit.world.log, move, createTestOperatorContext(context.now + 1));
-    await page.getByRole("button", { name: "Show more" }).click();
+    await move(appointmentId, null);
+    await audit.clickButton("Show more");
     await page.getByRole("button", { name: "Appointment rescheduled" }).click();
     await page.getByText("After event 2 of 2").waitFor();
     expect(await state.innerText()).to.contain("2026-11-27 15:00:00 UTC+3");
+    await page.unroute("**/events?*");
+  });
+
+  it("a screen reader hears what a click has changed in a list", async () => {
+    await audit.search("appointment", history.appointmentId);
+    const expectAnnouncement = (text: string | RegExp) => page.getByRole("status").filter({ hasText: text }).waitFor();
+    await expectAnnouncement("3 events, in the order in which they were stored");
+    await page.getByRole("button", { name: "Appointment confirmed" }).click();
+    await expectAnnouncement("Appointment confirmed: 2 changes");
+    for (const [tab, text] of [
+      ["Causes", "3 events with 3 causes"],
+      ["Deliveries", "1 webhook delivery"],
+      ["Accesses", /^\d+ access(es)?$/],
+    ] as const) {
+      await audit.openTab(tab);
+      await expectAnnouncement(text);
+    }
+    await audit.openTab("Timeline");
+  });
+
+  it("the second page of a long list is added without touching or searching the first, and gets the focus", async () => {
+    const path = `/audit/v1/events?appointment=${history.appointmentId}`;
+    const [requested] = (await audit.auditor.request(path)).lines;
+    const createEvent = (n: number, changes: object = {}) =>
+      JSON.stringify({ ...requested, id: `event-${n}`, stream: `appointment-${n}`, ...changes });
+    // The last event of the first page moves the appointment of the last event of the second page.
+    const type = "AppointmentRescheduled";
+    const moved = { type, stream: "appointment-999", revision: 1, data: { ...requested.data, scheduledAt: AFTER } };
+    await page.route("**/events?*", (route) => {
+      const start = Number(new URL(route.request().url()).searchParams.get("after") ?? 0);
+      const lines = Array.from({ length: 500 }, (_, n) => createEvent(start + n, start + n === 499 ? moved : {}));
+      const end = JSON.stringify({ end: { next: start === 0 ? "500" : null, names: [] } });
+      return route.fulfill({ body: [...lines, end].map((line) => `${line}\n`).join("") });
+    });
+    await audit.search("appointment", history.appointmentId);
+    const lastSentence = page.locator(".event[data-id=event-499] .sentence");
+    expect(await lastSentence.innerText()).to.match(/^Moved to/);
+    await page.evaluate(`
+      window.counts = { searches: 0, changes: 0 };
+      for (const prototype of [Document.prototype, Element.prototype])
+        for (const name of ["querySelector", "querySelectorAll", "getElementsByClassName"]) {
+          const search = prototype[name];
+          prototype[name] = function (...args) { counts.searches += 1; return search.apply(this, args); };
+        }
+      new MutationObserver((records) => { counts.changes += records.length; })
+        .observe(document.querySelector(".timeline"), { childList: true, characterData: true, attributes: true, subtree: true });
+    `);
+    await page.getByRole("button", { name: "Show more" }).press("Enter");
+    await page.locator("#status", { hasText: "1000 events" }).waitFor();
+    const { searches, changes } = await page.evaluate<{ searches: number; changes: number }>("counts");
+    expect(await lastSentence.innerText()).to.match(/^Moved from/);
+    expect(await page.evaluate("document.activeElement.dataset.id")).to.equal("event-500");
+    expect(searches, "searches in the document").to.be.below(50);
+    // Each new event is filled in, and so is the one that waited for an event of the second page.
+    expect(changes, "changes of the list").to.be.below(1_100);
     await page.unroute("**/events?*");
   });
 

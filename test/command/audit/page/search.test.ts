@@ -29,7 +29,7 @@ describe("the searches of the page /audit", function () {
     await page.getByRole("heading", { name: "Events of customer Ada Yilmaz" }).waitFor();
     await page.getByText(/^5 events, in the order/).waitFor();
     expect(await page.getByRole("link", { name: "Ada Yilmaz" }).isVisible(), "folded matches").to.equal(false);
-    expect(await page.evaluate("document.activeElement.id")).to.equal("list-title");
+    expect(await audit.readFocusedId()).to.equal("list-title");
     expect((await audit.readTimeline())[0]).to.equal("Customer registered");
     await page.getByLabel("Part of a name").fill("nobody");
     await page.getByLabel("Part of a name").press("Enter");
@@ -40,7 +40,7 @@ describe("the searches of the page /audit", function () {
   });
 
   it("the audit page finds appointments by day and time in the clinic's time zone", async () => {
-    await page.getByRole("tab", { name: "Appointment", exact: true }).click();
+    await audit.openTab("Appointment");
     await page.getByLabel("Day (Europe/Istanbul)", { exact: true }).fill("2026-05-06");
     await page.getByLabel("Time (Europe/Istanbul), optional").fill("13:15");
     await page.keyboard.press("Enter");
@@ -54,7 +54,7 @@ describe("the searches of the page /audit", function () {
   });
 
   it("the audit page finds events by actor and day, and suggests actors", async () => {
-    await page.getByRole("tab", { name: "Actor and day" }).click();
+    await audit.openTab("Actor and day");
     expect(await page.locator("#known-actors option").first().getAttribute("value")).to.equal("operator:test");
     await page.getByLabel("Done by, optional").fill("operator:test");
     await page.locator("#actor-day").fill("2026-05-04");
@@ -67,10 +67,10 @@ describe("the searches of the page /audit", function () {
   });
 
   it("the audit page shows the clinic at a time, and what has changed since", async () => {
-    await page.getByRole("tab", { name: "Clinic at a time" }).click();
+    await audit.openTab("Clinic at a time");
     const show = async (time: string) => {
       await page.getByLabel("Time (Europe/Istanbul)", { exact: true }).fill(time);
-      await page.getByRole("button", { name: "Show", exact: true }).click();
+      await audit.clickButton("Show");
     };
     await show("2026-03-28T10:00");
     await page.getByText("The clinic was not yet registered.").waitFor();
@@ -82,7 +82,7 @@ describe("the searches of the page /audit", function () {
   });
 
   it("the audit page filters by times in the clinic's time zone, and shows them on the link again", async () => {
-    await page.getByRole("tab", { name: "Id", exact: true }).click();
+    await audit.openTab("Id");
     await page.evaluate(
       "document.querySelector('#search-form').reset(), (document.querySelector('#filters').open = true)",
     );
@@ -94,24 +94,20 @@ describe("the searches of the page /audit", function () {
     expect(await page.getByLabel("From (Europe/Istanbul)", { exact: true }).inputValue()).to.equal("2026-05-04T11:05");
     const isClipped =
       "[...document.querySelectorAll('#from, #to')].some((field) => field.scrollWidth > field.clientWidth)";
-    await page.setViewportSize({ width: 1440, height: 900 });
+    await audit.setWidth(1440);
     expect(await page.evaluate(isClipped)).to.equal(false);
   });
 
   it("the page, its events with their names, and an event are one recorded access each", async () => {
-    const paths: string[] = [];
-    const onRequest = (request: { url(): string }) => {
-      const { pathname } = new URL(request.url());
-      if (pathname.startsWith("/audit/v1/")) paths.push(pathname.slice("/audit/v1/".length));
-    };
-    page.on("request", onRequest);
     await page.goto("about:blank");
-    await page.goto(`${audit.world.url}/audit`);
-    await page.getByText("the newest first").waitFor();
-    await page.locator("#panel-timeline .event").first().getByText("Pamuk").waitFor();
-    await page.locator("#panel-timeline .event").first().click();
-    await page.getByRole("region", { name: "State" }).waitFor();
-    page.off("request", onRequest);
+    const requests = await audit.listRequests(async () => {
+      await page.goto(`${audit.world.url}/audit`);
+      await page.getByText("the newest first").waitFor();
+      await page.locator("#panel-timeline .event").first().getByText("Pamuk").waitFor();
+      await page.locator("#panel-timeline .event").first().click();
+      await page.getByRole("region", { name: "State" }).waitFor();
+    });
+    const paths = requests.map(({ pathname }) => pathname.slice("/audit/v1/".length));
     expect(paths).to.deep.equal(["me", "clinics", "events", "replay"]);
   });
 
@@ -122,7 +118,7 @@ describe("the searches of the page /audit", function () {
     await page.getByLabel("Part of a name").press("Enter");
     const alert = page.locator("#search-alert");
     await alert.getByText("The service returned the error 500 unexpected.").waitFor();
-    expect([await page.locator("#status").innerText(), count]).to.satisfy(([now, before]: string[]) => now === before);
+    expect(await page.locator("#status").innerText()).to.equal(count);
     await page.unroute("**/search");
     await page.getByLabel("Part of a name").press("Enter");
     await page.getByText("1 name matches").waitFor();
@@ -133,7 +129,7 @@ describe("the searches of the page /audit", function () {
   it("the audit page shows the accesses to the subject on screen, in a period or on a day", async () => {
     const showAccesses = async (kind: string, id: string) => {
       await audit.search(kind, id);
-      await page.getByRole("tab", { name: "Accesses" }).click();
+      await audit.openTab("Accesses");
       await page.locator("#accesses-body .summary").waitFor();
       return (await page.locator(".access", { hasText: "state of a record by" }).allInnerTexts()).join("\n");
     };
@@ -178,7 +174,7 @@ describe("the searches of the page /audit", function () {
   });
 
   it("the audit page shows who read the clinic's data, with names", async () => {
-    await page.getByRole("tab", { name: "Accesses" }).click();
+    await audit.openTab("Accesses");
     const accesses = page.getByRole("list", { name: "Accesses" });
     await accesses.getByText("search by name by auditor Ada Audit").first().waitFor();
     expect(await accesses.innerText())
@@ -200,17 +196,14 @@ describe("the searches of the page /audit", function () {
   });
 
   it("the audit page exports the events of the selected clinic to a file", async () => {
-    await page.getByRole("tab", { name: "Export" }).click();
+    await audit.openTab("Export");
     await audit.requireAccessible("the export");
-    const [download] = await Promise.all([
-      page.waitForEvent("download"),
-      page.getByRole("button", { name: "Export", exact: true }).click(),
-    ]);
+    const [download] = await Promise.all([page.waitForEvent("download"), audit.clickButton("Export")]);
     expect(download.suggestedFilename()).to.equal(`audit-${history.clinicId}.ndjson`);
     const lines = (await readFile(await download.path(), "utf8")).trimEnd().split("\n");
     expect(lines.some((line) => line.includes(history.appointmentId))).to.equal(true);
     await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
-    await page.getByRole("button", { name: "Copy" }).click();
+    await audit.clickButton("Copy");
     await page.getByText("Copied.").waitFor();
     const command = await page.evaluate<string>("navigator.clipboard.readText()");
     await audit.requireAccessible("an export");
@@ -228,7 +221,7 @@ describe("the searches of the page /audit", function () {
     await fillReadModels(audit.database, otherHistory);
     await fillReadModels(audit.database, foreignHistory);
     const reader = await audit.world.registerAuditor([history.clinicId, otherHistory.clinicId]);
-    await page.getByRole("button", { name: "Sign out" }).click();
+    await audit.signOut();
     await page.evaluate("location.hash = ''");
     await audit.signIn(reader.credential);
     await page.getByText("Ada Audit, 2 clinics").waitFor();
@@ -251,7 +244,7 @@ describe("the searches of the page /audit", function () {
     await page.getByText("the newest first").waitFor();
     expect(await page.getByLabel("Clinic", { exact: true }).inputValue()).to.equal(otherHistory.clinicId);
     await page.getByLabel("Part of a name").fill("yilmaz");
-    await page.getByRole("button", { name: "Search the selected clinic" }).click();
+    await audit.clickButton("Search the selected clinic");
     await page.getByText("1 name matches", { exact: true }).waitFor();
   });
 

@@ -3,6 +3,8 @@ import { expect } from "chai";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
 import { type AuditPage, startAuditPage } from "./audit-page.ts";
 
+const readVector = (file: string) => readFileSync(new URL(`../export/vectors/${file}`, import.meta.url));
+
 describe("the sign-in of the page /audit", function () {
   this.timeout(180_000);
   let audit: AuditPage;
@@ -27,7 +29,6 @@ describe("the sign-in of the page /audit", function () {
   });
 
   it("the audit page verifies an export offline and without a session, and names the first wrong line", async () => {
-    const readVector = (file: string) => readFileSync(new URL(`../export/vectors/${file}`, import.meta.url));
     await page.context().setOffline(true);
     await page.getByText("Verify an export").click();
     await audit.requireAccessible("the verification");
@@ -44,10 +45,31 @@ describe("the sign-in of the page /audit", function () {
     await page.context().setOffline(false);
   });
 
+  it("an export that is dropped on the audit page is verified, also if the form is closed, and is not opened", async () => {
+    await page.getByText("Verify an export").click();
+    const drop = (name: string) =>
+      page.evaluate<boolean[]>(`(() => {
+        const dataTransfer = new DataTransfer();
+        dataTransfer.items.add(new File([${JSON.stringify(readVector(name).toString())}], "${name}"));
+        const options = { dataTransfer, bubbles: true, cancelable: true };
+        const target = document.querySelector("#verify-card summary");
+        return ["dragover", "drop"].map((type) => target.dispatchEvent(new DragEvent(type, options)));
+      })()`);
+    for (const [name, result] of [
+      ["history.ndjson", "is complete and unaltered: clinic"],
+      ["event-changed.ndjson", "is not verified: line 3"],
+    ] as const) {
+      // The browser opens a file whose events have their default effect.
+      expect(await drop(name)).to.deep.equal([false, false]);
+      await page.getByText(`${name} ${result}`).waitFor();
+    }
+  });
+
   it("the audit page refuses an invalid credential and shows the reason", async () => {
     await audit.requireAccessible("signing in");
     await audit.signIn(`${audit.auditor.credential.slice(0, -1)}~`);
     await page.getByText("The credential is invalid").waitFor();
+    expect(await audit.readFocusedId()).to.equal("credential");
     expect(await page.locator("#desk").isVisible()).to.equal(false);
     // The browser itself logs the 401 to the console.
     audit.expectProblems(/401/);
@@ -57,7 +79,7 @@ describe("the sign-in of the page /audit", function () {
     await audit.signIn(audit.auditor.credential);
     await page.getByText("Ada Audit, 1 clinic").waitFor();
     await page.getByRole("heading", { name: "Latest events of Happy Paws" }).waitFor();
-    expect(await page.evaluate("document.activeElement.id")).to.equal("name");
+    expect(await audit.readFocusedId()).to.equal("name");
     expect(await page.locator("#clinic-hint").innerText()).to.contain("Europe/Istanbul");
     const latestEvent = page.locator("#panel-timeline .event").first();
     await latestEvent.getByText("2026-05-06 13:00 UTC+3").waitFor();
@@ -69,6 +91,17 @@ describe("the sign-in of the page /audit", function () {
     await audit.requireAccessible("the desk");
   });
 
+  it("a sign-out hides all data of the audit page before the page is loaded again, and late responses store nothing", async () => {
+    await page.evaluate(`addEventListener("pagehide", () => {
+      sessionStorage.setItem("auditor-credential", "aud_late");
+      localStorage.setItem("isShown", document.querySelector("#desk").checkVisibility());
+    })`);
+    await audit.signOut();
+    expect(await page.evaluate("[localStorage.getItem('isShown'), sessionStorage.length]")).to.deep.equal(["false", 0]);
+    await page.evaluate("localStorage.clear()");
+    await audit.openDesk();
+  });
+
   it("the audit page shows that the service is unreachable, and tries again", async () => {
     await audit.search("appointment", history.appointmentId);
     await page.context().setOffline(true);
@@ -76,9 +109,9 @@ describe("the sign-in of the page /audit", function () {
     await page.getByText("The service is unreachable.").waitFor();
     await audit.requireAccessible("an error");
     await page.context().setOffline(false);
-    await page.getByRole("button", { name: "Try again" }).click();
+    await audit.clickButton("Try again");
     await page.getByText("the newest first").waitFor();
-    expect(await page.locator("#failure").isVisible()).to.equal(false);
+    expect(await page.locator("#alert").innerText()).to.equal("");
     audit.expectProblems(/ERR_INTERNET_DISCONNECTED/);
   });
 
@@ -86,7 +119,9 @@ describe("the sign-in of the page /audit", function () {
     await audit.search("appointment", history.appointmentId);
     await audit.auditor.revoke();
     await page.locator("#subject").press("Enter");
-    await page.getByText("The credential is invalid, expired or revoked. Sign in again").waitFor();
+    const reason = "The credential is invalid, expired or revoked. Sign in again.";
+    await page.locator("#sign-in-alert", { hasText: reason }).waitFor();
+    expect(await audit.readFocusedId()).to.equal("credential");
     expect(await page.evaluate("[sessionStorage.length, localStorage.length, document.cookie]")).to.eql([0, 0, ""]);
     expect(await audit.readTimeline()).to.deep.equal([]);
     expect(await page.locator("#desk").evaluate((desk) => desk.textContent)).not.to.match(/Yilmaz|Pamuk|Happy Paws/);

@@ -1,7 +1,5 @@
-import { getElement, h } from "./dom.js";
-import { createButton } from "./elements.js";
-import { ApiError } from "./errors.js";
-import { getSignal } from "./session.js";
+import { createButton, getElement, h } from "./dom.js";
+import { ApiError } from "./http.js";
 
 /**
  * Runs an action, for example after a click on a button. Shows an error of the API in an alert. While the action runs,
@@ -15,14 +13,13 @@ import { getSignal } from "./session.js";
  * @param {() => Promise<void>} action
  */
 export async function runAction({ button, alertId, isRepeatable = false }, action) {
-  if (button?.getAttribute("aria-disabled") === "true") return;
-  const signal = getSignal();
+  if (button?.ariaDisabled === "true") return;
   clearError(alertId);
   button?.setAttribute("aria-disabled", "true");
   try {
     await action();
   } catch (error) {
-    if (signal?.aborted) return; // the session has ended, and with it the request
+    if (error.name === "AbortError") return; // the user has started another action, or has left what this one is about
     showError(alertId, error);
     if (isRepeatable) getElement(alertId).append(createRetryButton(() => runAction({ alertId, isRepeatable }, action)));
     if (!(error instanceof ApiError)) throw error;
@@ -39,13 +36,30 @@ function createRetryButton(retry) {
   return h("div", { class: "buttons" }, createButton("Try again", { onclick }));
 }
 
-/** Runs an action each time the form with the given id is submitted. */
-export function onSubmit(formId, alertId, action) {
+/**
+ * Runs an action each time the form with the given id is submitted.
+ *
+ * @param {{ isLatest?: boolean }} options `isLatest`: the form can be submitted again while the action runs
+ */
+export function onSubmit(formId, alertId, action, { isLatest = false } = {}) {
   const form = getElement(formId);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    runAction({ button: form.querySelector('[type="submit"]'), alertId }, action);
+    const button = isLatest ? null : form.querySelector('[type="submit"]');
+    runAction({ button, alertId }, () => action(event));
   });
+}
+
+/** Shows a text in an element while an action runs. Removes the text if the action fails. */
+export async function showProgress(element, text, action) {
+  element.replaceChildren(text);
+  try {
+    return await action();
+  } catch (error) {
+    // Otherwise, the element may already show the progress of another action.
+    if (error.name !== "AbortError") element.replaceChildren();
+    throw error;
+  }
 }
 
 /** Runs an action each time the button with the given id is clicked. */
@@ -88,4 +102,9 @@ export function clearError(alertId) {
     field.removeAttribute("aria-invalid");
     field.removeAttribute("aria-errormessage");
   }
+}
+
+/** Tells a screen reader what a click has changed. */
+export function announce(text) {
+  getElement("announcement").textContent = text;
 }

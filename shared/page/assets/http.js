@@ -1,4 +1,4 @@
-/** An error response of the partner API, or a failed request. The message says what to do. */
+/** An error response of the service, or a failed request. The message says what to do. */
 export class ApiError extends Error {
   /**
    * @param {number} status status of the response; 0 if the service did not respond
@@ -18,10 +18,11 @@ export class ApiError extends Error {
 /** Sentences about each error code. They say what the user can do. */
 const ADVICE = {
   unreachable: "The service is unreachable. Check your connection and try again.",
+  incomplete: "The response is incomplete. Try again.",
   invalid_request: "The client id or the secret is malformed. Check both.",
   invalid_client:
     "The client id or the secret is wrong or revoked, or belongs to the other environment. Check both, and the environment.",
-  invalid_token: "The credential was revoked, or the token has expired. Sign in again.",
+  invalid_token: "The credential is invalid, expired or revoked. Sign in again.",
   invalid_scope: "The application has no scopes. Ask the operator to grant scopes.",
   insufficient_scope: "The application or the installation lacks the scope for this. Ask the operator or the clinic.",
   installation_denied: "The clinic has not approved the application, or has withdrawn the approval. Ask the clinic.",
@@ -45,7 +46,13 @@ const ADVICE = {
   slot_taken: "Somebody else has booked this time. Find free times again.",
   entitlement_required: "The clinic does not offer free times.",
   read_model_behind: "The change is recorded, but not readable yet. Refresh in a moment.",
-  event_log_unavailable: "The service cannot record changes at the moment. The outcome is unknown. Try again.",
+  event_log_unavailable: "The event log is unavailable. If this was a change, its outcome is unknown. Try again.",
+  data_source_unavailable: "The database is unavailable.",
+  read_models_unavailable: "Names are unavailable at the moment. You can still search by id.",
+  index_behind: "The latest events are not yet in the index of the log.",
+  different_log: "The index belongs to a different event log. An operator must restore that log or adopt this one.",
+  stream_not_found: "The stream does not exist, or you may not see it.",
+  stream_not_readable: "The stream contains an event that this release cannot read, so its state cannot be shown.",
 };
 
 function describeError(status, { error, details }, retrySeconds) {
@@ -55,4 +62,27 @@ function describeError(status, { error, details }, retrySeconds) {
   if (problems.length > 0) return `Check your input. ${problems.join("; ")}`;
   if (status >= 502 && status <= 504) return `The service is unavailable at the moment.${retryText || " Try again."}`;
   return `The service returned the error ${status} ${error ?? ""}.${retryText || " Try again."}`;
+}
+
+/**
+ * Sends a request to the origin of the page, without cookies.
+ *
+ * @throws {ApiError} if the service is unreachable
+ */
+export function sendRequest(url, options) {
+  const fixedOptions = { cache: "no-store", credentials: "omit", redirect: "error" };
+  return fetch(url, { ...options, ...fixedOptions }).catch((error) => {
+    throw options.signal?.aborted ? error : new ApiError(0, { error: "unreachable" });
+  });
+}
+
+/** Creates the error of a response with the given body. */
+export function toApiError({ status, headers }, body) {
+  return new ApiError(status, body, Number(headers.get("Retry-After") ?? 0));
+}
+
+/** Returns the parameters as the end of a URL. Omits parameters that are undefined or empty. */
+export function toQueryString(parameters) {
+  const members = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== "");
+  return members.length === 0 ? "" : `?${new URLSearchParams(members)}`;
 }

@@ -170,7 +170,7 @@ export async function listQuarantinedStreams(client: EventStoreDBClient, pool: p
 async function findEventsAside(pool: pg.Pool): Promise<EventsAside> {
   const { rows } = await pool.query<EventsAside>(
     `SELECT count(*)::integer AS "eventsAside", min(cause) AS "asideCause"
-       FROM webhooks.late_event WHERE cause IS NOT NULL`,
+       FROM webhooks.late_event WHERE cause IS NOT NULL AND (needs_deliveries OR needs_message)`,
   );
   return rows[0] ?? { eventsAside: 0, asideCause: null };
 }

@@ -2,7 +2,7 @@ import type pg from "pg";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import {
   buildActiveEndpointSql,
-  buildPendingEndpointsSql,
+  buildDistinctPendingSql,
   IS_DUE_SQL,
   PENDING_CONDITIONS,
 } from "../webhooks/schedule/due.ts";
@@ -82,7 +82,7 @@ interface DeliveryDelays {
 }
 
 const MEASURE_DELAYS_SQL = `
-  WITH RECURSIVE ${buildPendingEndpointsSql("endpoints", PENDING_CONDITIONS.released)},
+  WITH RECURSIVE ${buildDistinctPendingSql("endpoints", "endpoint_id", PENDING_CONDITIONS.released)},
   oldest AS MATERIALIZED (
     SELECT x.endpoint_id, d.next_attempt_at
       FROM endpoints x

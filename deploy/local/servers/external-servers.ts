@@ -1,5 +1,5 @@
 import { connectNats } from "../../../projection/relay/nats-session.ts";
-import { NATS_SETTING_NAMES, toNatsSettings } from "../../../projection/relay/nats-settings.ts";
+import { checkNatsSettings, NATS_SETTING_NAMES } from "../../../projection/relay/nats-settings.ts";
 import { connectEventStore, requireEventStore } from "../../../shared/eventstore/connect.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { SetupError } from "../setup/setup-error.ts";
@@ -44,7 +44,7 @@ export async function requireReachable(env: NodeJS.ProcessEnv): Promise<void> {
   }
   if (NATS_URL) {
     try {
-      const nats = toNatsSettings(readConfig(NATS_SETTING_NAMES, env));
+      const nats = checkNatsSettings(readConfig(NATS_SETTING_NAMES, env));
       const connection = await connectNats(nats, "start", CONNECT_TIMEOUT_MS);
       await connection.close();
     } catch (error) {

@@ -13,10 +13,7 @@ export interface Grant extends DueEndpoint {
 }
 
 /** Maximum number of attempts in progress. A hanging attempt costs a socket and about 30 KB of memory. */
-const MAX_ATTEMPTS = 960;
-
-/** Maximum number of claimed deliveries: attempts in progress, and attempts whose outcome is not yet recorded. */
-export const MAX_CLAIMED = 2 * MAX_ATTEMPTS;
+export const MAX_ATTEMPTS = 960;
 
 const MAX_GRANTED = 192;
 
@@ -67,7 +64,6 @@ export class Schedule {
   readonly #applications = new Map<string, ApplicationState>();
   readonly #clock: () => number;
   #inProgress = 0;
-  #claimedCount = 0;
 
   /** @param clock returns the milliseconds since any fixed point in time */
   constructor(clock: () => number) {
@@ -89,8 +85,8 @@ export class Schedule {
   /** Decides how many deliveries of each endpoint to claim now. */
   grant(): Grant[] {
     const counts = new Map<EndpointState, number>();
-    let remaining = Math.min(MAX_GRANTED, MAX_ATTEMPTS - this.#inProgress, MAX_CLAIMED - this.#claimedCount);
     let free = MAX_ATTEMPTS - this.#inProgress;
+    let remaining = Math.min(MAX_GRANTED, free);
     const used = new Map([...this.#applications].map(([id, { inProgress }]) => [id, inProgress]));
     let isGranting = true;
     while (isGranting) {
@@ -150,13 +146,12 @@ export class Schedule {
     if (!state.hasMore && !found.isNew) found.isDue = false;
   }
 
-  /** @returns function that ends the attempt, and returns a function to call when its outcome is recorded */
-  start(endpoint: DueEndpoint): (isSuccess: boolean) => () => void {
+  /** @returns function that ends the attempt */
+  start(endpoint: DueEndpoint): (isSuccess: boolean) => void {
     const startedAt = this.#clock();
     const application = this.#findApplication(endpoint.applicationId);
     const state = this.#find(endpoint);
     this.#inProgress += 1;
-    this.#claimedCount += 1;
     application.inProgress += 1;
     state.inProgress += 1;
     return (isSuccess) => {
@@ -168,9 +163,6 @@ export class Schedule {
       this.#inProgress -= 1;
       application.inProgress -= 1;
       state.inProgress -= 1;
-      return () => {
-        this.#claimedCount -= 1;
-      };
     };
   }
 

@@ -91,14 +91,7 @@ describe("the lifecycle of a delivery", () => {
 
   const revocations: [string, (endpoint: Endpoint) => Promise<unknown>][] = [
     ["endpoint", (endpoint) => world.changeEndpoint(endpoint, "WebhookEndpointRevoked")],
-    [
-      "installation",
-      ({ installationId }) =>
-        world.append(`installation-${installationId}`, {
-          type: "InstallationRevoked",
-          data: { installationId, reason: null },
-        }),
-    ],
+    ["installation", (endpoint) => world.revokeInstallation(endpoint)],
   ];
   for (const [name, revoke] of revocations)
     it(`a delivery is cancelled if the ${name} is revoked between attempts`, async () => {

@@ -4,7 +4,8 @@
  * `ready`.
  */
 import { once } from "node:events";
-import { startWebhooks, type WebhooksOptions } from "../../../projection/webhooks/webhooks.ts";
+import type { WebhooksOptions } from "../../../projection/webhooks/context.ts";
+import { startWebhooks } from "../../../projection/webhooks/webhooks.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
@@ -33,7 +34,7 @@ const deps = {
   client,
   pool,
   databaseUrl,
-  nats: { url: natsUrl },
+  nats: { NATS_URL: natsUrl },
   logger,
   secretReader,
   brand: BRAND,

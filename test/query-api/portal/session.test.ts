@@ -198,38 +198,27 @@ function splitIntoCookies(value: string, size: number): string[] {
 }
 
 describe("extractAccessToken", () => {
-  it("the session cookie parser reads base64url, raw JSON, percent-encoded and quoted values", () => {
-    const rawText = encodeURIComponent(createSessionText("raw"));
-    expect(readToken(`a=b; ${name}=${encodeSession("one")}; c=d`)).to.equal("one");
-    expect(readToken(`${name}=${rawText}`)).to.equal("raw");
-    expect(readToken(`${name}={"access_token":"bare"}`)).to.equal("bare");
-    expect(readToken(`${name}="${encodeSession("quoted")}"`)).to.equal("quoted");
-  });
-
-  it("the session cookie parser joins chunks in any order", () => {
-    const chunks = splitIntoCookies(encodeSession("joined"), 20);
-    expect(chunks.length).to.be.within(2, 10);
-    expect(readToken(chunks.reverse().join("; "))).to.equal("joined");
-  });
-
-  it("the session cookie parser joins chunks that were percent-encoded one by one", () => {
-    const text = createSessionText("raw");
-    const cookies = [text.slice(0, 40), text.slice(40)].map(
-      (part, index) => `${name}.${index}=${encodeURIComponent(part)}`,
-    );
-    expect(readToken(cookies.join("; "))).to.equal("raw");
-  });
-
-  it("the session cookie parser prefers a whole cookie to chunks, and the first cookie to repeated cookies", () => {
-    const chunk = `${name}.0=${encodeSession("chunk")}`;
-    expect(readToken(`${chunk}; ${name}=${encodeSession("whole")}`)).to.equal("whole");
-    expect(readToken(`${name}=${encodeSession("first")}; ${name}=${encodeSession("second")}`)).to.equal("first");
-    expect(readToken(`${name}.0=${encodeSession("first")}; ${name}.0=${encodeSession("second")}`)).to.equal("first");
-  });
-
-  it("the session cookie parser ignores empty cookies", () => {
-    expect(readToken(`${name}=; ${name}.0=${encodeSession("chunk")}; ${name}.1=`)).to.equal("chunk");
-  });
+  const one = encodeSession("one");
+  const chunks = splitIntoCookies(one, 20);
+  const rawChunks = [createSessionText("one").slice(0, 40), createSessionText("one").slice(40)];
+  for (const [title, header] of [
+    ["base64url among other cookies", `a=b; ${name}=${one}; c=d`],
+    ["a percent-encoded value", `${name}=${encodeURIComponent(createSessionText("one"))}`],
+    ["raw JSON", `${name}={"access_token":"one"}`],
+    ["a quoted value", `${name}="${one}"`],
+    ["chunks in any order", chunks.toReversed().join("; ")],
+    [
+      "chunks that were percent-encoded one by one",
+      rawChunks.map((part, index) => `${name}.${index}=${encodeURIComponent(part)}`).join("; "),
+    ],
+    ["a whole cookie rather than chunks", `${name}.0=${encodeSession("chunk")}; ${name}=${one}`],
+    ["the first of repeated cookies", `${name}=${one}; ${name}=${encodeSession("second")}`],
+    ["the first of repeated chunks", `${name}.0=${one}; ${name}.0=${encodeSession("second")}`],
+    ["chunks next to empty cookies", `${name}=; ${name}.0=${one}; ${name}.1=`],
+  ] as const)
+    it(`the session cookie parser reads ${title}`, () => {
+      expect(readToken(header)).to.equal("one");
+    });
 
   for (const [title, header] of [
     ["no header", undefined],

@@ -1,35 +1,24 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
-import type pg from "pg";
 import { RefusedError } from "../../../shared/command-line/failure.ts";
 import { formatCommandLine, suggestNext } from "../../../shared/command-line/format-command-line.ts";
 import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { requireOperator } from "../../../shared/command-line/operator.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
 import { recordAccess } from "../access/record-access.ts";
 import { getClinicIds } from "../access/visibility.ts";
-import { type AuditSigner, createAuditSigner } from "../export/signing.ts";
+import { createAuditSigner } from "../export/signing.ts";
 import { AuditIndex } from "../index/audit-index.ts";
 import { rebuildIndex } from "../index/rebuild-index.ts";
 import { proveConsistency, proveInclusion, readLeafEvent } from "../tree/prove.ts";
-import { publishTreeHead, verifyIndex } from "../tree/publish-tree-head.ts";
+import { type PublishOptions, publishTreeHead, verifyIndex } from "../tree/publish-tree-head.ts";
 import { findPublishedHead } from "../tree/published-heads.ts";
 import { formatDocument, type SignedTreeHead } from "../tree/tree-head.ts";
 import { requireNewFile, writeAtomically } from "./output-file.ts";
 import { createProgressReporter } from "./scan-progress.ts";
 import { readTreeHeadFile } from "./verify-file.ts";
 
-interface TreeSources {
-  log: EventLog;
-  client: EventStoreDBClient;
-  pool: pg.Pool;
-  index: AuditIndex;
-  signer: AuditSigner;
-  signal: AbortSignal;
-  onProgress: ReturnType<typeof createProgressReporter>;
-}
+type TreeSources = Omit<PublishOptions, "context"> & { onProgress: ReturnType<typeof createProgressReporter> };
 
 async function withTree<Result>(
   terminal: Terminal,

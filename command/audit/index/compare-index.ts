@@ -1,10 +1,9 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/read-log.ts";
 import { type AuditEvent, toAuditEvent } from "../log/audit-event.ts";
 import { isOfLog, type ScanProgress, scanLog } from "../log/scan.ts";
 import { computeRoot, TreeEdge } from "../tree/merkle-tree.ts";
-import { type AuditIndex, IndexDamagedError } from "./audit-index.ts";
+import { IndexDamagedError } from "./audit-index.ts";
 import { type IndexRow, toEventFacts } from "./index-row.ts";
 import {
   CheckpointMovedError,
@@ -15,11 +14,10 @@ import {
   toEventColumns,
   toKeyColumns,
 } from "./index-store.ts";
+import type { IndexedLog } from "./read-rows.ts";
 
-interface CompareOptions {
-  client: EventStoreDBClient;
+export interface CompareOptions extends IndexedLog {
   pool: pg.Pool;
-  index: AuditIndex;
   signal: AbortSignal;
   onProgress?: ((progress: ScanProgress) => void) | undefined;
 }

@@ -1,6 +1,4 @@
 import { randomUUID } from "node:crypto";
-import type { EventStoreDBClient } from "@eventstore/db-client";
-import type pg from "pg";
 import { formatCommandLine } from "../../../shared/command-line/format-command-line.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { type EventLog, LogUnavailableError, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
@@ -10,10 +8,8 @@ import type { Logger } from "../../../shared/runtime/logger.ts";
 import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
 import { type CommandContext, toMetadata } from "../../handling/handle.ts";
 import type { AuditSigner } from "../export/signing.ts";
-import type { AuditIndex } from "../index/audit-index.ts";
-import { compareIndex } from "../index/compare-index.ts";
+import { type CompareOptions, compareIndex } from "../index/compare-index.ts";
 import { readIndexCheckpoint } from "../index/index-store.ts";
-import type { ScanProgress } from "../log/scan.ts";
 import {
   readLastHead,
   requirePublishedTree,
@@ -23,15 +19,10 @@ import {
 } from "./published-heads.ts";
 import { type SignedTreeHead, signTreeHead } from "./tree-head.ts";
 
-export interface PublishOptions {
+export interface PublishOptions extends CompareOptions {
   log: EventLog;
-  client: EventStoreDBClient;
-  pool: pg.Pool;
-  index: AuditIndex;
   signer: AuditSigner;
   context: CommandContext;
-  signal: AbortSignal;
-  onProgress?: ((progress: ScanProgress) => void) | undefined;
   /** If true, a new tree starts at the beginning of the log, for example after the log was copied. */
   isNewTree?: boolean;
 }
@@ -91,7 +82,7 @@ export async function publishTreeHead(options: PublishOptions): Promise<Publicat
  * @throws {LogUnavailableError}
  */
 export async function verifyIndex(
-  options: Pick<PublishOptions, "client" | "pool" | "index" | "signer" | "signal" | "onProgress">,
+  options: CompareOptions & Pick<PublishOptions, "signer">,
 ): Promise<{ position: bigint; leafCount: number } | undefined> {
   const { client, index } = options;
   await index.awaitLogEnd(client);

@@ -110,12 +110,7 @@ export async function findPublishedHead(
 }
 
 export async function requireSignedHead(
-  {
-    treeId,
-    size,
-    logPosition,
-    signature,
-  }: Pick<PublishedHead["data"], "treeId" | "size" | "logPosition" | "signature">,
+  { treeId, size, logPosition, signature }: PublishedHead["data"],
   trustedKeys: Thumbprints,
 ): Promise<SignedTreeHead> {
   const signedHead = await readSignedTreeHead(signature, trustedKeys);

@@ -16,6 +16,7 @@ import { eventually } from "../../../support/eventually.ts";
 import { createMigratedDatabase } from "../../../support/migrated-database.ts";
 import { type OwnLog, startSeparateLog } from "../../../support/own-log.ts";
 import { createPlainLog } from "../../../support/plain-log.ts";
+import { getRejection } from "../../../support/rejection.ts";
 import type { TestDatabase } from "../../../support/stack.ts";
 import { createClinicWithHistory } from "../world.ts";
 
@@ -139,9 +140,7 @@ describe("the audit index", () => {
     const edge = await TreeEdge.read(new AuditIndex(() => pool).readHashes, Number(checkpoint.leafCount));
     for (const moved of [{ position: checkpoint.position - 1n }, { tableId: checkpoint.tableId + 1 }]) {
       const outdated = { ...checkpoint, ...moved };
-      const error = await addToIndex(pool, outdated, edge, [], checkpoint.position + 1n).catch(
-        (thrown: unknown) => thrown,
-      );
+      const error = await getRejection(addToIndex(pool, outdated, edge, [], checkpoint.position + 1n));
       expect(error).to.be.instanceOf(CheckpointMovedError);
     }
     expect(await readIndexCheckpoint(pool)).to.deep.equal(checkpoint);
@@ -150,9 +149,7 @@ describe("the audit index", () => {
   it("a log that ends before the checkpoint is a different one, even if it holds the last leaf", async () => {
     const checkpoint = await readIndexCheckpoint(pool);
     expect(await requireSameLog(client, checkpoint)).to.equal(checkpoint.position);
-    const error = await requireSameLog(client, { ...checkpoint, position: checkpoint.position + 1n }).catch(
-      (thrown: unknown) => thrown,
-    );
+    const error = await getRejection(requireSameLog(client, { ...checkpoint, position: checkpoint.position + 1n }));
     expect(error).to.be.instanceOf(DifferentLogError);
   });
 
@@ -173,9 +170,9 @@ describe("the audit index", () => {
     await eventually("the difference is reported", () => lines.length > 0);
     expect([lines[0], await listRows()]).to.deep.equal(["The audit index is not filled.", rowsBefore]);
     const index = new AuditIndex(() => pool);
-    const error = await index.awaitLogEnd(otherClient).catch((thrown: unknown) => thrown);
+    const error = await getRejection(index.awaitLogEnd(otherClient));
     expect(error).to.be.instanceOf(DifferentLogError);
-    expect((error as Error).message).to.match(/`clinic projection rebuild --adopt-log`.*`clinic audit rebuild-index`/);
+    expect(error.message).to.match(/`clinic projection rebuild --adopt-log`.*`clinic audit rebuild-index`/);
     expect(await index.awaitLogEnd(client), "with the original log").to.equal(await readLogEnd(client));
     await withClient(database.urls.projection, (owner) => owner.query("CALL audit.reset_index()"));
     const otherLogEnd = await readLogEnd(otherClient);

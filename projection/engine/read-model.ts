@@ -200,7 +200,9 @@ export function toColumns<Data extends object>(data: Data): ColumnsOf<Data> {
 
 /** Returns columns of a row, as members of rendered JSON. */
 export function pickColumns<R extends Row, Name extends keyof R>(row: R, ...names: Name[]): Pick<R, Name> {
-  return Object.fromEntries(names.map((name) => [name, row[name]])) as Pick<R, Name>;
+  const members: Partial<R> = {};
+  for (const name of names) members[name] = row[name];
+  return members as Pick<R, Name>;
 }
 
 /** Makes a handler that changes an existing row, and ignores an event about a missing row. */

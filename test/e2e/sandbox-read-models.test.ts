@@ -1,9 +1,8 @@
 import { expect } from "chai";
 import { confirmAppointment } from "../../command/operations/appointment-operations.ts";
 import { createSessionCookie } from "../../deploy/local/demo-data/credentials.ts";
-import type { Difference } from "../../projection/engine/compare-tables.ts";
 import { rebuild } from "../../projection/engine/rebuild.ts";
-import { verify } from "../../projection/engine/verify.ts";
+import { type Difference, verify } from "../../projection/engine/verify.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { logger } from "../projection/engine-world.ts";

@@ -9,7 +9,7 @@ import { buildPhases, seedDemoData } from "../../../deploy/local/demo-data/demo-
 import { runSteps, type Step } from "../../../deploy/local/demo-data/steps.ts";
 import { createWeekAppointments } from "../../../deploy/local/demo-data/week.ts";
 import type { DemoAccess } from "../../../deploy/local/stack/stack-file.ts";
-import { compareTables, type Difference } from "../../../projection/engine/compare-tables.ts";
+import { compareTables, type Difference } from "../../../projection/engine/verify.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { appointmentStatuses } from "../../../shared/domain/appointment/appointment.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";

@@ -33,7 +33,7 @@ try {
   await page.goto(`${gateway}/audit`);
   await page.getByLabel("Auditor credential").fill(stack.demo.auditor.credential);
   await page.keyboard.press("Enter");
-  await page.waitForLoadState("networkidle");
+  await page.getByText("the newest first").waitFor();
   await take("audit");
 } finally {
   await browser.close();

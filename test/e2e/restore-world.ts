@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { expect } from "chai";
-import type pg from "pg";
+import pg from "pg";
 import { registerAnimal, registerCustomer } from "../../command/operations/customer-operations.ts";
 import type { ServiceName } from "../../deploy/local/stack/environment.ts";
 import type { LocalStack } from "../../deploy/local/stack/stack.ts";
@@ -11,10 +11,11 @@ import { readConfig } from "../../shared/runtime/config.ts";
 import { runAuditCommand } from "../command/audit/cli-terminal.ts";
 import { runClinic } from "../command/cli/terminal.ts";
 import { runCommandLine } from "../projection/engine-world.ts";
-import { connectToLog, createTestPool } from "../support/connections.ts";
+import { connectToLog } from "../support/connections.ts";
 import { eventually } from "../support/eventually.ts";
 import { createTestOperatorContext } from "../support/partner.ts";
 import { startReceiver } from "../support/receiver.ts";
+import { releaseLater } from "../support/resources.ts";
 import { startTestStack } from "../support/stack.ts";
 import { createWorld } from "./world.ts";
 
@@ -46,6 +47,7 @@ export type RestoreWorld = Awaited<ReturnType<typeof startRestoreWorld>>;
 export async function startRestoreWorld() {
   let stack = await startTestStack({ serviceEnv: SERVICE_ENV });
   let pool = openPool(stack);
+  releaseLater(() => pool.end());
   const world = await createWorld(stack);
   const receiver = await startReceiver();
   const body = { url: receiver.url, events: ["appointment.created"] };
@@ -190,5 +192,7 @@ export async function startRestoreWorld() {
 }
 
 function openPool({ servers }: LocalStack): pg.Pool {
-  return createTestPool(servers.databaseUrls.projection);
+  const pool = new pg.Pool({ connectionString: servers.databaseUrls.projection });
+  pool.on("error", () => undefined); // the tests stop Postgres
+  return pool;
 }

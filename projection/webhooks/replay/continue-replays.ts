@@ -3,6 +3,8 @@ import type { ReplayOutcome } from "../../../shared/domain/events/partner.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { inTransaction } from "../../../shared/postgres/pool.ts";
 import { isLockTimeout, isPostgresUnavailable, isStatementTimeout } from "../../../shared/runtime/failures.ts";
+import type { Logger } from "../../../shared/runtime/logger.ts";
+import { divide } from "../../../shared/runtime/work.ts";
 import type { WebhooksContext } from "../context.ts";
 import { arrange, listGroups, type OrderableDelivery } from "../match/ordering.ts";
 import { buildActiveEndpointSql } from "../schedule/due.ts";
@@ -10,6 +12,7 @@ import {
   findUnfinishedReplays,
   MAX_BATCH_SIZE,
   requeueDeliveries,
+  type SelectedDelivery,
   selectDeliveries,
   type UnfinishedReplay,
 } from "./select-deliveries.ts";
@@ -35,7 +38,7 @@ export async function continueReplays({ pool, logger, clock }: WebhooksContext):
   const steps: ReplayStep[] = [];
   for (const replay of await findUnfinishedReplays(pool)) {
     try {
-      steps.push(await continueReplay(pool, replay, clock()));
+      steps.push(await continueReplay({ pool, logger }, replay, clock()));
     } catch (error) {
       // A locked row or a slow statement may concern only this replay.
       if (isPostgresUnavailable(error) && !isLockTimeout(error) && !isStatementTimeout(error)) throw error;
@@ -66,7 +69,11 @@ interface StepResult {
  *
  * @param now milliseconds since 1970
  */
-export async function continueReplay(pool: pg.Pool, replay: UnfinishedReplay, now: number): Promise<ReplayStep> {
+export async function continueReplay(
+  { pool, logger }: Pick<WebhooksContext, "pool" | "logger">,
+  replay: UnfinishedReplay,
+  now: number,
+): Promise<ReplayStep> {
   const { step, requeued = [] } = await inTransaction(pool, async (client): Promise<StepResult> => {
     const progress = await lockProgress(client, replay.replayId, now);
     if (!progress) return { step: "taken" };
@@ -80,7 +87,7 @@ export async function continueReplay(pool: pg.Pool, replay: UnfinishedReplay, no
       await writeProgress(client, replay.replayId, progress, now);
       return { step: "waiting" };
     }
-    return replayBatch(client, replay, progress, now);
+    return replayBatch(client, logger, replay, progress, now);
   });
   await arrange(pool, listGroups(requeued), now);
   return step;
@@ -88,12 +95,13 @@ export async function continueReplay(pool: pg.Pool, replay: UnfinishedReplay, no
 
 async function replayBatch(
   client: pg.ClientBase,
+  logger: Logger,
   replay: UnfinishedReplay,
   progress: ReplayProgress,
   now: number,
 ): Promise<StepResult> {
   const deliveries = await selectDeliveries(client, replay, progress.nextCreatedAt);
-  const requeued = await requeueDeliveries(client, deliveries, replay, now);
+  const requeued = await requeueAll(client, logger, replay, deliveries, now);
   // Ids without a delivery that can be replayed count, too.
   const selectedCount = replay.deliveryIds?.length ?? deliveries.length;
   const hasMore = !replay.deliveryIds && deliveries.length === MAX_BATCH_SIZE;
@@ -105,6 +113,37 @@ async function replayBatch(
   };
   await writeProgress(client, replay.replayId, nextProgress, now);
   return { step: hasMore ? "started" : "ended", requeued };
+}
+
+/** Queues deliveries again. A delivery that Postgres refuses is excluded from the replay. */
+async function requeueAll(
+  client: pg.ClientBase,
+  logger: Logger,
+  replay: UnfinishedReplay,
+  deliveries: readonly SelectedDelivery[],
+  now: number,
+): Promise<OrderableDelivery[]> {
+  const requeued: OrderableDelivery[] = [];
+  await divide(deliveries, {
+    async handle(part) {
+      await client.query("SAVEPOINT requeueing");
+      try {
+        requeued.push(...(await requeueDeliveries(client, part, replay, now)));
+      } catch (error) {
+        await client.query("ROLLBACK TO requeueing").catch(() => undefined);
+        throw error;
+      }
+    },
+    async setAside({ deliveryId }, error) {
+      if (isStatementTimeout(error)) throw error;
+      logger.error(
+        { error, deliveryId, replayId: replay.replayId },
+        "A delivery was not replayed, because it cannot be stored.",
+      );
+      await recordProcessed(client, replay, [deliveryId]);
+    },
+  });
+  return requeued;
 }
 
 /** Records that deliveries have processed a request, so that it no longer counts as unfinished for them. */

@@ -4,6 +4,7 @@ import { findEndedReplays } from "../../../projection/webhooks/record/record-eve
 import { continueReplay } from "../../../projection/webhooks/replay/continue-replays.ts";
 import { findUnfinishedReplays, MAX_BATCH_SIZE } from "../../../projection/webhooks/replay/select-deliveries.ts";
 import type { WebhookReplayEvent } from "../../../shared/domain/events/partner.ts";
+import { createLogger } from "../../../shared/runtime/logger.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/webhooks/delivery-id.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
@@ -29,6 +30,8 @@ describe("replays of several deliveries", () => {
     receiver.requests.splice(0);
     endpoint = await world.registerEndpoint(receiver.url);
   });
+
+  const deps = () => ({ pool: world.pool, logger: createLogger("test", "silent") });
 
   /** Requests appointments, and inserts their deliveries with a status. @returns the ids of the deliveries */
   async function insertDeliveries(count: number, status: string, createdAt = toHoursAgo(1)) {
@@ -145,7 +148,7 @@ describe("replays of several deliveries", () => {
     const replay = await requestReplay({ since: null, deliveryIds: [...ids, ...otherIds] });
     await world.changeEndpoint(endpoint, "WebhookEndpointDisabled", { reason: "partner" });
     await world.awaitEndpointStatus(endpoint, "disabled");
-    expect(await continueReplay(world.pool, replay, Date.now())).to.equal("ended");
+    expect(await continueReplay(deps(), replay, Date.now())).to.equal("ended");
     const { rows } = await world.pool.query(
       'SELECT delivery_id AS id, replay_position AS "replayPosition" FROM webhooks.delivery WHERE delivery_id = ANY ($1)',
       [[...ids, ...otherIds]],
@@ -164,8 +167,24 @@ describe("replays of several deliveries", () => {
       [ids[1], endpoint.endpointId],
     );
     const replay = await requestReplay();
-    expect(await continueReplay(world.pool, replay, Date.now())).to.equal("ended");
+    expect(await continueReplay(deps(), replay, Date.now())).to.equal("ended");
     expect(await readStatuses(ids)).to.deep.equal({ pending: 3 });
+  });
+
+  it("a replay leaves out a delivery that Postgres refuses", async () => {
+    const ids = await insertDeliveries(5, "failed");
+    await world.pool.query(
+      `ALTER TABLE webhooks.pending_delivery ADD CONSTRAINT refusal CHECK (delivery_id <> '${ids[3]}') NOT VALID`,
+    );
+    const replay = await requestReplay();
+    expect(await continueReplay(deps(), replay, Date.now())).to.equal("ended");
+    await world.pool.query("ALTER TABLE webhooks.pending_delivery DROP CONSTRAINT refusal");
+    expect(await readStatuses(ids)).to.deep.equal({ pending: 4, failed: 1 });
+    const { rows } = await world.pool.query(
+      "SELECT replayed_count, not_replayed_count, outcome FROM webhooks.replay WHERE replay_id = $1",
+      [replay.replayId],
+    );
+    expect(rows).to.deep.equal([{ replayed_count: 4, not_replayed_count: 1, outcome: "completed" }]);
   });
 
   it("only one process works on a replay, and an application gets one batch at a time", async () => {
@@ -176,7 +195,7 @@ describe("replays of several deliveries", () => {
     const isOwn = (candidate: { endpointId: string }) => candidate.endpointId === endpoint.endpointId;
     await world.awaitRows("webhook_replay", "application_id = $1", [applicationId], 2);
     expect((await findUnfinishedReplays(world.pool)).filter(isOwn)).to.have.length(1);
-    const steps = await Promise.all([1, 2].map(() => continueReplay(world.pool, replay, Date.now())));
+    const steps = await Promise.all([1, 2].map(() => continueReplay(deps(), replay, Date.now())));
     expect(steps).to.have.members(["ended", "taken"]);
     expect((await findUnfinishedReplays(world.pool)).filter(isOwn)).to.have.length(1);
   });
@@ -189,20 +208,20 @@ describe("replays of several deliveries", () => {
          failed_attempt_count, attempt_count) SELECT gen_random_uuid(), $1, gen_random_uuid(), 0, now() + interval '1 day', 0, 0 FROM generate_series(1, 1000)`,
       [endpoint.endpointId],
     );
-    expect(await continueReplay(world.pool, replay, Date.now())).to.equal("waiting");
+    expect(await continueReplay(deps(), replay, Date.now())).to.equal("waiting");
     expect(await readStatuses(ids)).to.deep.equal({ failed: 1 });
     await world.pool.query("DELETE FROM webhooks.pending_delivery WHERE endpoint_id = $1", [endpoint.endpointId]);
-    expect(await continueReplay(world.pool, replay, Date.now())).to.equal("ended");
+    expect(await continueReplay(deps(), replay, Date.now())).to.equal("ended");
   });
 
   it("a process continues a replay with its next batch, and its end is recorded once", async () => {
     const ids = await insertDeliveries(TWO_BATCHES, "failed");
     const replay = await requestReplay();
     const newestId = ids.at(-1)!;
-    expect(await continueReplay(world.pool, replay, Date.now())).to.equal("started");
+    expect(await continueReplay(deps(), replay, Date.now())).to.equal("started");
     expect(await readStatuses(ids)).to.deep.equal({ pending: MAX_BATCH_SIZE, failed: 1 });
     expect(await readStatuses([newestId])).to.deep.equal({ failed: 1 });
-    expect(await continueReplay(world.pool, replay, Date.now())).to.equal("ended");
+    expect(await continueReplay(deps(), replay, Date.now())).to.equal("ended");
     expect(await readStatuses(ids)).to.deep.equal({ pending: TWO_BATCHES });
     const unrecordedEvents = await findEndedReplays(world.pool);
     // The second time, as if the process had been killed after the first.

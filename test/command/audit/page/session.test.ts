@@ -93,7 +93,7 @@ describe("the sign-in of the page /audit", function () {
 
   it("a sign-out hides all data of the audit page before the page is loaded again, and late responses store nothing", async () => {
     await page.evaluate(`addEventListener("pagehide", () => {
-      sessionStorage.setItem("auditor-credential", "aud_late");
+      sessionStorage.setItem("auditor-credential", ${JSON.stringify(audit.auditor.credential)});
       localStorage.setItem("isShown", document.querySelector("#desk").checkVisibility());
     })`);
     await audit.signOut();

@@ -49,21 +49,18 @@ function join(parts) {
   return bytes;
 }
 
-function decodeUtf8(bytes) {
+/** Returns the result of a function; undefined if it throws an error. */
+function attempt(run) {
   try {
-    return decoder.decode(bytes);
+    return run();
   } catch {
     return undefined;
   }
 }
 
-function parseJson(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
+const decodeUtf8 = (bytes) => attempt(() => decoder.decode(bytes));
+const parseJson = (text) => attempt(() => JSON.parse(text));
+const isCanonicalLine = (text, value) => attempt(() => text === `${toCanonicalJson(value)}\n`) === true;
 
 /** Returns the canonical form of a parsed value (RFC 8785). Throws an error for a lone surrogate. */
 function toCanonicalJson(value) {
@@ -74,14 +71,6 @@ function toCanonicalJson(value) {
   }
   if (typeof value === "string" && !value.isWellFormed()) throw new Error("the text has a lone surrogate");
   return JSON.stringify(value);
-}
-
-function isCanonicalLine(text, value) {
-  try {
-    return text === `${toCanonicalJson(value)}\n`;
-  } catch {
-    return false;
-  }
 }
 
 const sha256 = async (...parts) => new Uint8Array(await crypto.subtle.digest("SHA-256", join(parts)));

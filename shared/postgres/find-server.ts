@@ -1,5 +1,5 @@
 import pg from "pg";
-import { settlesWithin } from "../runtime/timeout.ts";
+import { settlesWithin, withTimeout } from "../runtime/timeout.ts";
 import type { ServerKind } from "./connection-string.ts";
 
 export class UnsuitableServerError extends Error {
@@ -65,12 +65,13 @@ export class NoSuitableServerError extends AggregateError {
   }
 }
 
-/** If a server has not answered after this time, the answer of the next server counts, too. */
+/** If a server has not answered after this time, the next server is asked too. */
 const NEXT_SERVER_DELAY_MS = 300;
 
 /**
- * Finds the first suitable server. Asks all servers at once, and ignores those that are unreachable, unsuitable or slow.
- * Each server is asked on its own connection, because a client of pg cannot connect to another server after a failure.
+ * Finds the first suitable server. Asks the servers in order, and goes on to the next server if a server is
+ * unreachable, unsuitable or slow. Each server is asked on its own connection, because a client of pg cannot connect to
+ * another server after a failure.
  *
  * @throws {NoSuitableServerError}
  */
@@ -83,18 +84,35 @@ export async function findServer(options: FindServerOptions): Promise<ServerAddr
   }
 }
 
+interface Search {
+  failures: ServerFailure[];
+  silentServers: Set<ServerAddress>;
+  isOver: boolean;
+}
+
 async function findFirstServer(options: FindServerOptions): Promise<ServerAddress> {
-  const { servers } = options;
-  const answers = servers.map((server) => askServer(server, options).then(() => server));
-  // The answers of the servers after a suitable one are not awaited.
-  for (const answer of answers) answer.catch(() => undefined);
-  for (const answer of answers) {
-    const isSuitable = await settlesWithin(answer, NEXT_SERVER_DELAY_MS).catch(() => false);
-    if (isSuitable) return answer;
+  const search: Search = { failures: [], silentServers: new Set(), isOver: false };
+  try {
+    return await withTimeout(options.timeoutMs, askFrom(0, options, search));
+  } catch {
+    const timeouts = Array.from(search.silentServers, (server) => ({ server, error: new Error("timeout expired") }));
+    throw new NoSuitableServerError([...search.failures, ...timeouts]);
+  } finally {
+    search.isOver = true;
   }
-  return Promise.any(answers).catch(({ errors }: AggregateError) => {
-    throw new NoSuitableServerError(servers.map((server, index) => ({ server, error: errors[index] })));
+}
+
+async function askFrom(index: number, options: FindServerOptions, search: Search): Promise<ServerAddress> {
+  const server = options.servers[index];
+  if (!server || search.isOver) throw new Error("There is no further server.");
+  search.silentServers.add(server);
+  const answerPromise = askServer(server, options).then(() => server);
+  answerPromise.catch((error: Error) => {
+    search.silentServers.delete(server);
+    search.failures.push({ server, error });
   });
+  const isSuitable = await settlesWithin(answerPromise, NEXT_SERVER_DELAY_MS).catch(() => false);
+  return isSuitable ? server : Promise.any([answerPromise, askFrom(index + 1, options, search)]);
 }
 
 async function askServer(server: ServerAddress, { login, serverKind, timeoutMs }: FindServerOptions): Promise<void> {

@@ -2,11 +2,15 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { requestAppointment } from "../../../command/operations/appointment-operations.ts";
 import { recordAndDestroy } from "../../../command/operations/personal-data/erase-person.ts";
+import { runProjection } from "../../../projection/engine/projection.ts";
 import { QUARANTINE_STREAM } from "../../../projection/quarantine/confirmed-types.ts";
 import { readQuarantinedStreams } from "../../../projection/quarantine/quarantined-streams.ts";
+import { readModels } from "../../../projection/read-models/all.ts";
 import { createEventLog, EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import { cacheDataKeys, createUncachedDataKeys } from "../../../shared/personal-data/create-data-keys.ts";
+import { createDataKeyStore } from "../../../shared/personal-data/data-key-store.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
+import { createMasterKeys } from "../../../shared/personal-data/master-keys.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { createTestPool } from "../../support/connections.ts";
@@ -14,7 +18,13 @@ import { createTestDataKeys, PERSONAL_DATA_KEYS } from "../../support/data-keys.
 import { eventually } from "../../support/eventually.ts";
 import { createClinic, createTestOperatorContext } from "../../support/partner.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
-import { createEngineWorld, createRegisteredEvent, createRenamedEvent, type EngineWorld } from "../engine-world.ts";
+import {
+  createEngineWorld,
+  createRegisteredEvent,
+  createRenamedEvent,
+  type EngineWorld,
+  logger,
+} from "../engine-world.ts";
 
 describe("the projection of encrypted events", () => {
   let world: EngineWorld;
@@ -39,6 +49,24 @@ describe("the projection of encrypted events", () => {
     // The tests share the log and the database. Each test sees the events of all earlier tests.
     before(openWorld);
     afterEach(() => world.stopRoles());
+
+    it("with another master key, projectors stop with one line instead of showing neutral values", async () => {
+      const id = await registerCustomer("Ana Kos");
+      const otherMasterKeys = createMasterKeys({ current: "b", keys: { b: Buffer.alloc(32, 1).toString("base64") } });
+      const options = {
+        ...world,
+        models: readModels,
+        logger,
+        schema: READ_MODEL_SCHEMA,
+        onProgress: () => undefined,
+      };
+      const error = await runProjection(
+        { ...options, dataKeys: createDataKeyStore(world.pool, otherMasterKeys) },
+        new AbortController().signal,
+      ).catch((error: Error) => error);
+      expect(error?.message).to.contain("master key test, which is not in PERSONAL_DATA_KEYS");
+      expect(await world.readName(id)).to.equal(undefined);
+    });
 
     it("a batch needs one query for the keys of all its persons", async () => {
       for (let count = 0; count < 20; count += 1) await registerCustomer(`Customer ${count}`);

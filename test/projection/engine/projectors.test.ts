@@ -25,6 +25,28 @@ describe("projectors", () => {
   const waitForName = (id: string, fullName: string) =>
     eventually(`${fullName} in the read model`, async () => (await world.readName(id)) === fullName);
 
+  it("projectors process stored events first and then live events", async () => {
+    const [earlyId, lateId] = [randomUUID(), randomUUID()];
+    const earlyEvents = [createRegisteredEvent(earlyId, "Ana Kos"), createRenamedEvent(earlyId, "Ana Novak")];
+    await world.append(`customer-${earlyId}`, ...earlyEvents);
+    const role = world.startProjectors();
+    await waitForName(earlyId, "Ana Novak");
+    const position = await world.append(`customer-${lateId}`, createRegisteredEvent(lateId, "Live Lee"));
+    await waitForName(lateId, "Live Lee");
+    expect((await readCheckpoint(world.pool, READ_MODEL_SCHEMA)).position).to.equal(position);
+    await eventually("running", () => role.getStatus().state === "running");
+  });
+
+  it("projectors ignore events of other programs", async () => {
+    const [id, strangerId] = [randomUUID(), randomUUID()];
+    const foreignEvents = [{ type: "SomethingElse", data: {} }, createRegisteredEvent(strangerId, "Stranger")];
+    await world.append(`other-${id}`, ...foreignEvents);
+    await world.append(`customer-${id}`, createRegisteredEvent(id, "After Unknown"));
+    world.startProjectors();
+    await waitForName(id, "After Unknown");
+    expect(await world.readName(strangerId)).to.equal(undefined);
+  });
+
   it("projectors continue from the checkpoint after a stop, and process no event twice", async () => {
     const id = randomUUID();
     await world.append(`customer-${id}`, createRegisteredEvent(id, "Ana Kos"));

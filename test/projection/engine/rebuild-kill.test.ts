@@ -6,14 +6,17 @@ import { expect } from "chai";
 import pg from "pg";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
 import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
+import { getSwapLockName } from "../../../projection/engine/apply-batch.ts";
 import { FORMER_SCHEMA, NEXT_SCHEMA } from "../../../projection/engine/rebuild.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import { useResource } from "../../support/resources.ts";
 import { createEngineWorld, createRegisteredEvent, createRenamedEvent } from "../engine-world.ts";
 
-/** Number of events. */
-const CHANGE_COUNT = 900;
+/** Number of events, large enough for two batches. */
+const CHANGE_COUNT = 2_700;
+/** Number of events in one append. */
+const APPEND_COUNT = 900;
 /** Pause between two reads, so that the reads leave CPU time for the rebuilds. Milliseconds. */
 const READ_PAUSE_MS = 6;
 
@@ -28,10 +31,12 @@ describe("a rebuild that is killed with -9", () => {
 
   before(async () => {
     await world.append(`customer-${customerId}`, createRegisteredEvent(customerId, "Name 0"));
-    const changes = Array.from({ length: CHANGE_COUNT }, (_, index) =>
-      createRenamedEvent(customerId, `Name ${index + 1}`),
-    );
-    logEnd = await world.append(`customer-${customerId}`, ...changes);
+    for (let firstNumber = 1; firstNumber <= CHANGE_COUNT; firstNumber += APPEND_COUNT) {
+      const changes = Array.from({ length: APPEND_COUNT }, (_, index) =>
+        createRenamedEvent(customerId, `Name ${firstNumber + index}`),
+      );
+      logEnd = await world.append(`customer-${customerId}`, ...changes);
+    }
     await world.rebuild();
     // The changed city shows whether a row comes from the former tables or from the tables that a rebuild has filled.
     await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'former'`);
@@ -74,22 +79,25 @@ describe("a rebuild that is killed with -9", () => {
    *
    * @returns a function that releases the lock
    */
-  async function holdLock(sql: string): Promise<() => Promise<void>> {
+  async function holdLock(sql: string, values: unknown[] = []): Promise<() => Promise<void>> {
     const blocker = new pg.Client({ connectionString: world.databaseUrl });
     blocker.on("error", () => undefined);
     blockerClients.push(blocker);
     await blocker.connect();
     await blocker.query("BEGIN");
-    await blocker.query(sql);
+    await blocker.query(sql, values);
     return async () => {
       await blocker.query("ROLLBACK");
     };
   }
 
-  const isWaitingForTable = async () => {
+  const LOCK_SQL = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
+
+  const isWaitingFor = async (lockType: string) => {
     const { rowCount } = await world.pool.query(
       `SELECT FROM pg_locks JOIN pg_stat_activity USING (pid)
-        WHERE NOT granted AND locktype = 'relation' AND application_name = 'projection-cli' AND datname = current_database()`,
+        WHERE NOT granted AND locktype = $1 AND application_name = 'projection-cli' AND datname = current_database()`,
+      [lockType],
     );
     return (rowCount ?? 0) > 0;
   };
@@ -122,12 +130,46 @@ describe("a rebuild that is killed with -9", () => {
   const hasSchema = async (schema: string) =>
     (await world.pool.query("SELECT FROM pg_namespace WHERE nspname = $1", [schema])).rowCount === 1;
 
-  it("a rebuild that is killed before the swap leaves the current tables in use", async () => {
+  it("a rebuild killed before, between or after batches leaves the current tables in use, and the next rebuild continues", async () => {
+    const releaseFirstLock = await holdLock(LOCK_SQL, [getSwapLockName(NEXT_SCHEMA)]);
+    const firstRebuild = startRebuild();
+    await eventually("the rebuild waits to write its first batch", () => isWaitingFor("advisory"));
+    const firstKillPromise = kill(firstRebuild);
+    await releaseFirstLock();
+    await firstKillPromise;
+    expect(await readCities()).to.deep.equal([{ city: "former" }]);
+    expect(await hasSchema(NEXT_SCHEMA)).to.equal(true);
+
+    const releaseSecondLock = await holdLock(LOCK_SQL, [getSwapLockName(NEXT_SCHEMA)]);
+    const secondRebuild = startRebuild();
+    await eventually("the rebuild waits to write", () => isWaitingFor("advisory"));
+    // The second lock of the test waits until the first batch is written. The second batch then waits for this lock.
+    const thirdLockPromise = holdLock(LOCK_SQL, [getSwapLockName(NEXT_SCHEMA)]);
+    await eventually("the queue", async () => {
+      const { rowCount } = await world.pool.query(
+        "SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+      );
+      return rowCount === 2;
+    });
+    await releaseSecondLock();
+    const releaseThirdLock = await thirdLockPromise;
+    await eventually("the rebuild waits to write its second batch", () => isWaitingFor("advisory"));
+    const middleCheckpoint = await readCheckpoint(world.pool, NEXT_SCHEMA);
+    expect(
+      middleCheckpoint.position > 0n && middleCheckpoint.position < logEnd,
+      `${middleCheckpoint.position} of ${logEnd}`,
+    ).to.equal(true);
+    const secondKillPromise = kill(secondRebuild);
+    await releaseThirdLock();
+    await secondKillPromise;
+    expect(await readCities()).to.deep.equal([{ city: "former" }]);
+
     const releaseTableLock = await holdLock(`SELECT FROM ${READ_MODEL_SCHEMA}.customer`);
-    const child = startRebuild();
-    await eventually("the rebuild waits for a long read to end", isWaitingForTable);
-    expect((await readCheckpoint(world.pool, NEXT_SCHEMA)).position).to.equal(logEnd);
-    await kill(child);
+    const thirdRebuild = startRebuild();
+    await eventually("the rebuild waits for a long read to end", () => isWaitingFor("relation"));
+    const fullCheckpoint = await readCheckpoint(world.pool, NEXT_SCHEMA);
+    expect([fullCheckpoint.position, fullCheckpoint.tableOid]).to.deep.equal([logEnd, middleCheckpoint.tableOid]);
+    await kill(thirdRebuild);
     await releaseTableLock();
     expect(await readCities()).to.deep.equal([{ city: "former" }]);
     expect(pollState.wrongReads).to.deep.equal([]);
@@ -138,7 +180,7 @@ describe("a rebuild that is killed with -9", () => {
     const releaseViewLock = await holdLock("COMMENT ON VIEW public.watched IS 'in use'");
     const child = startRebuild();
     await eventually("it waits to drop the former tables", async () => {
-      return (await hasSchema(FORMER_SCHEMA)) && (await isWaitingForTable());
+      return (await hasSchema(FORMER_SCHEMA)) && (await isWaitingFor("relation"));
     });
     expect(await readCities()).to.deep.equal([{ city: "Ljubljana" }]);
     const killPromise = kill(child);

@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { copyFile } from "node:fs/promises";
 import { createServer } from "node:net";
@@ -5,6 +6,7 @@ import path from "node:path";
 import { expect } from "chai";
 import type pg from "pg";
 import { pino } from "pino";
+import { buildNodeCommand, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import { prepareDatabase } from "../../../projection/prepare-database.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
 import { createClient } from "../../../shared/postgres/client.ts";
@@ -21,7 +23,7 @@ import { queryEnvironment } from "../../support/query-environment.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { getRejection } from "../../support/rejection.ts";
 import { useResource } from "../../support/resources.ts";
-import { makeTestRoot } from "../../support/stack.ts";
+import { getTestServers, makeTestRoot } from "../../support/stack.ts";
 import { startUnresponsiveServer } from "../../support/unresponsive-server.ts";
 
 const logger = pino({ enabled: false });
@@ -45,6 +47,18 @@ describe("Postgres with TLS and a standby", () => {
   const readPort = (url: string) =>
     withClient(url, async (client) => (await client.query("SELECT inet_server_port() AS port")).rows[0].port);
   const getConnectError = (url: string) => getRejection(readPort(url));
+
+  it("connections are encrypted and use SCRAM", async () => {
+    await withClient(pair.urls.query, async (client) => {
+      const { rows } = await client.query("SELECT ssl, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()");
+      expect(rows).to.deep.equal([{ ssl: true, version: "TLSv1.3" }]);
+    });
+    expect(await getConnectError(buildUrl({ sslmode: "disable" })))
+      .to.have.property("message")
+      .that.matches(/pg_hba/);
+    const rules = await pair.query("primary", "SELECT DISTINCT auth_method FROM pg_hba_file_rules");
+    expect(rules).to.deep.equal([{ auth_method: "scram-sha-256" }]);
+  });
 
   for (const [kind, expectedServer] of [
     ["any", "standby"],
@@ -92,7 +106,7 @@ describe("Postgres with TLS and a standby", () => {
       (error: Error) => error,
     );
     expect((error as Error).message).to.match(
-      /\(127\.0\.0\.1:\d+: timeout expired; 127\.0\.0\.1:1: .*ECONNREFUSED.*\)\.$/,
+      /\(127\.0\.0\.1:1: .*ECONNREFUSED.*; 127\.0\.0\.1:\d+: timeout expired\)\.$/,
     );
   });
 
@@ -169,6 +183,22 @@ describe("Postgres with TLS and a standby", () => {
       ),
     );
     await pool.end();
+  });
+
+  it("a service that cannot connect prints one line without the password", async () => {
+    const { eventstoreUrl } = await getTestServers();
+    const runStatus = (databaseUrl: string) => {
+      const { command, args } = buildNodeCommand("projection/cli/main.ts", ["status"]);
+      const env = { PATH: process.env.PATH, EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: databaseUrl };
+      return spawnSync(command, args, { cwd: PROJECT_FOLDER, env, encoding: "utf8" });
+    };
+    const sslrootcert = getTlsPath("hooks.partner.example.cert.pem");
+    const { status, stderr } = runStatus(buildUrl({ sslrootcert }));
+    expect(status).to.equal(2);
+    expect(stderr).to.match(
+      /^projection: The database is unavailable\. Check DATABASE_URL\. \(No server of DATABASE_URL is suitable \(.*\)\.\)\n$/,
+    );
+    expect(stderr).not.to.include(new URL(buildUrl({}, "host")).password);
   });
 
   describe("a failover while the services run", () => {

@@ -8,6 +8,8 @@ import { withClient } from "../../../deploy/local/servers/database-roles.ts";
 import { buildNodeCommand, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import { pruneReadModels } from "../../../projection/engine/prune.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
+import { holdReadModelLock } from "../../../shared/postgres/read-model-lock.ts";
+import { listenForPositions } from "../../../shared/postgres/read-model-position.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { StartError } from "../../../shared/runtime/run-service.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -19,6 +21,7 @@ import { useResource } from "../../support/resources.ts";
 import { getTestServers } from "../../support/stack.ts";
 
 const program = findPgBouncer();
+const OTHER_SCHEMA = "read_model_of_other_release";
 const SHARED_SESSION_TEXT =
   "The connection pooler at DATABASE_URL uses transaction or statement mode, in which locks are lost. Use session mode, or connect to Postgres directly.";
 
@@ -90,12 +93,50 @@ const refusesNamedStatements = () => {
     expect(rows).to.deep.equal([{ statement_timeout: "2s" }]);
   });
 
+  it("in session mode, processes are notified of the read models' position", async () => {
+    const positions: (bigint | undefined)[] = [];
+    const options = { databaseUrl: (await start("session")).command, applicationName: "test", logger };
+    const stopListening = listenForPositions(options, (position) => void positions.push(position));
+    await eventually("the current position", () => positions.at(-1) !== undefined);
+    await directPool.query(`SELECT pg_notify($1, '7')`, [READ_MODEL_SCHEMA]);
+    await eventually("the notification", () => positions.includes(7n));
+    await stopListening();
+  });
+
   it("in session mode, the services lock their read models until they stop", async () => {
     const services = Object.values(await startReadModelUsers(await start("session")));
     try {
       await awaitHolders(["audit", "projection webhooks", "query-api"]);
     } finally {
       await Promise.all(services.map((service) => service.stop()));
+    }
+    await awaitHolders([]);
+  });
+
+  it("in session mode, prune is refused while a process holds its lock", async () => {
+    await directPool.query(`CREATE SCHEMA ${OTHER_SCHEMA} CREATE TABLE checkpoint (position bigint)`);
+    const { query: databaseUrl } = await start("session");
+    const lock = holdReadModelLock({ databaseUrl, schema: OTHER_SCHEMA, service: "query-api", logger });
+    await awaitHolders(["query-api"]);
+    expect(await prune(directPool)).to.match(
+      /^Processes of other releases still use their read models: query-api \S+:\d+ \(read_model_of_other_release\)\. /,
+    );
+    await lock.release();
+    await awaitHolders([]);
+    expect(await prune(directPool)).to.deep.equal([OTHER_SCHEMA]);
+  });
+
+  it("in session mode, the lock of a killed process is released", async () => {
+    const { query: DATABASE_URL } = await start("session");
+    const { command, args } = buildNodeCommand("query-api/main.ts");
+    const env = { ...process.env, ...queryEnvironment, DATABASE_URL };
+    const child = spawn(command, args, { cwd: PROJECT_FOLDER, env, stdio: "ignore" });
+    const exitPromise = once(child, "exit");
+    try {
+      await awaitHolders(["query-api"]);
+    } finally {
+      child.kill("SIGKILL");
+      await exitPromise;
     }
     await awaitHolders([]);
   });

@@ -1,3 +1,4 @@
+import { createServer } from "node:http";
 import { expect } from "chai";
 import { pino } from "pino";
 import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
@@ -13,6 +14,7 @@ import {
 } from "../../../shared/tracing/span.ts";
 import { startTracing, TRACING_SETTING_NAMES } from "../../../shared/tracing/start-tracing.ts";
 import { eventually } from "../../support/eventually.ts";
+import { listenOnLoopback } from "../../support/loopback.ts";
 import { startOtlpReceiver } from "../../support/otlp-receiver.ts";
 import { startTestCommandService } from "../../support/partner.ts";
 import { startReceiver } from "../../support/receiver.ts";
@@ -90,18 +92,22 @@ describe("the trace collector", () => {
     silentCollector.release();
   });
 
-  it("a service responds and stops as usual while the collector does not respond", async () => {
-    const command = await startTestCommandService({ OTEL_EXPORTER_OTLP_ENDPOINT: silentCollector.url });
-    const responses = await Promise.all(
-      Array.from({ length: 100 }, () => fetch(`${command.url}/.well-known/jwks.json`)),
-    );
-    expect(new Set(responses.map(({ status }) => status))).to.deep.equal(new Set([200]));
-    await Promise.all(responses.map((response) => response.text()));
-    const stopStartedAt = performance.now();
-    await command.stop();
-    expect(performance.now() - stopStartedAt).to.be.below(MAX_STOP_MS);
-    silentCollector.release();
-  });
+  for (const { title, getUrl } of [
+    { title: "refuses connections", getUrl: findClosedPort },
+    { title: "does not respond", getUrl: async () => silentCollector.url },
+  ])
+    it(`a service responds and stops as usual while the collector ${title}`, async () => {
+      const command = await startTestCommandService({ OTEL_EXPORTER_OTLP_ENDPOINT: await getUrl() });
+      const responses = await Promise.all(
+        Array.from({ length: 100 }, () => fetch(`${command.url}/.well-known/jwks.json`)),
+      );
+      expect(new Set(responses.map(({ status }) => status))).to.deep.equal(new Set([200]));
+      await Promise.all(responses.map((response) => response.text()));
+      const stopStartedAt = performance.now();
+      await command.stop();
+      expect(performance.now() - stopStartedAt).to.be.below(MAX_STOP_MS);
+      silentCollector.release();
+    });
 
   it("one line reports that the collector is unavailable", async () => {
     const refusingCollector = await startReceiver();
@@ -141,3 +147,10 @@ describe("the trace collector", () => {
     await stopTracing();
   });
 });
+
+/** Returns the URL of a port on which nothing listens. */
+async function findClosedPort(): Promise<string> {
+  const { host, close } = await listenOnLoopback(createServer());
+  await close();
+  return `http://${host}`;
+}

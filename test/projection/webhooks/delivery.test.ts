@@ -117,16 +117,4 @@ describe("webhook delivery", () => {
     );
     expect(rows).to.deep.equal([{ endpoint_id: endpointId, application_id: applicationId }]);
   });
-
-  it("a failed test webhook is retried, and can be replayed after the last retry", async () => {
-    const endpoint = await world.registerEndpoint(receiver.url);
-    receiver.setDefaultReaction({ status: 500 });
-    const testId = await world.sendTest(endpoint);
-    await world.awaitStatus(testId, endpoint, "failed");
-    expect(receiver.requests).to.have.length(4);
-    receiver.setDefaultReaction({});
-    const deliveryId = await world.requestReplay(testId, endpoint);
-    await world.awaitStatus(testId, endpoint, "delivered");
-    expect(new Set(receiver.listDeliveryRequests(deliveryId).map(({ body }) => body)).size).to.equal(1);
-  });
 });

@@ -89,19 +89,6 @@ describe("webhooks of an application with access to linked animals", () => {
     expect(await world.readDelivery(erasedEventId, endpoint)).to.equal(undefined);
   });
 
-  it("a withdrawal between a failed attempt and its retry cancels the delivery", async () => {
-    receiver.setDefaultReaction({ status: 500 }, "/own");
-    await link();
-    const { eventId } = await requestAppointment();
-    await world.awaitFirstResponse(eventId, endpoint, 500);
-    await withdraw();
-    await world.awaitStatus(eventId, endpoint, "cancelled");
-    const requestCount = countRequests();
-    await passLaterEvent();
-    await passLaterEvent();
-    expect(countRequests()).to.equal(requestCount);
-  });
-
   it("an attempt that has started before the withdrawal ends, and has no retry", async () => {
     receiver.setDefaultReaction({ mode: "hold", status: 500 }, "/own");
     await link();

@@ -126,38 +126,6 @@ describe("webhooks in several processes", () => {
     for (const id of [eventId, laterId]) await world.awaitStatus(id, orderedEndpoint, "delivered");
   });
 
-  it("webhooks processes that are killed and replaced several times lose no delivery", async function () {
-    this.timeout(150_000);
-    world.start.relay();
-    const endpoints = await Promise.all(Array.from({ length: 4 }, () => world.registerEndpoint(receiver.url)));
-    const eventIds: string[] = [];
-    let childPromise = loadChild({ timeoutMs: 300 });
-    for (let round = 0; round < 4; round += 1) {
-      const child = await startChild(childPromise);
-      if (round < 3) childPromise = loadChild({ timeoutMs: 300 });
-      for (let i = 0; i < 5; i += 1) {
-        const appointments = await Promise.all(endpoints.map(({ clinicId }) => world.requestAppointment(clinicId)));
-        eventIds.push(...appointments.map(({ eventId }) => eventId));
-      }
-      child.kill("SIGKILL");
-    }
-    world.start.webhooks();
-    await eventually("all delivered", async () => {
-      const { rows } = await world.pool.query<{ count: number }>(
-        "SELECT count(*)::integer AS count FROM webhooks.delivery WHERE status = 'delivered' AND clinic_id = ANY ($1::uuid[])",
-        [endpoints.map(({ clinicId }) => clinicId)],
-      );
-      return rows[0]?.count === eventIds.length;
-    });
-    // A webhook may arrive twice only if the success of one attempt was not recorded.
-    const { rows } = await world.pool.query<{ unfinished: number }>(
-      "SELECT count(*)::integer AS unfinished FROM webhooks.attempt WHERE duration_ms IS NULL OR error IS NOT NULL",
-    );
-    const webhookIds = new Set(listSuccessfulRequests().map(({ headers }) => headers["webhook-id"]));
-    expect(webhookIds.size).to.equal(eventIds.length);
-    expect(listSuccessfulRequests().length - webhookIds.size).to.be.at.most(rows[0]!.unfinished);
-  });
-
   it("two dispatchers keep the order of each appointment's events, although attempts fail and one process is killed", async function () {
     this.timeout(150_000);
     world.start.relay();

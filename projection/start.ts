@@ -21,14 +21,13 @@ import type { LogAndDatabase } from "./checkpoints/same-log.ts";
 import { startProjectors } from "./engine/projectors.ts";
 import { requirePreparedDatabase } from "./prepare-database.ts";
 import { readModels } from "./read-models/all.ts";
-import { checkNatsSettings, NATS_SETTING_NAMES } from "./relay/nats-settings.ts";
+import { NATS_SETTING_NAMES, toNatsSettings } from "./relay/nats-settings.ts";
 import { startRelay } from "./relay/relay.ts";
 import type { Role } from "./roles/role.ts";
 import { createMetrics, type Metrics } from "./status/metrics.ts";
 import { createReadinessCheck, startReporter } from "./status/reporter.ts";
 import { watchServerCertificates } from "./status/server-certificates.ts";
-import type { WebhooksOptions } from "./webhooks/context.ts";
-import { startWebhooks } from "./webhooks/webhooks.ts";
+import { startWebhooks, type WebhooksOptions } from "./webhooks/webhooks.ts";
 
 const SETTINGS = [
   "HOST",
@@ -77,7 +76,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   const config: ServiceConfig & Partial<Config<"PERSONAL_DATA_KEYS">> = isProjector
     ? readConfig([...SETTINGS, ...PROJECTORS_SETTINGS], env)
     : readConfig(SETTINGS, env);
-  const nats = checkNatsSettings(config);
+  const nats = toNatsSettings(config);
   const signingKeys = config.WEBHOOK_SIGNING_KEYS?.keys;
   const signAsymmetrically = signingKeys && (await createAsymmetricSigner(signingKeys));
   const logger = createLogger("projection", config.LOG_LEVEL);

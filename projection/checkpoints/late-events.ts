@@ -102,48 +102,6 @@ export async function recordMissingEvents(
   if (name === "deliveries") await recordUnmatchedEvents(client, otherSchema);
 }
 
-type Need = "needs_deliveries" | "needs_message";
-
-/**
- * SQL of CTEs that choose the next public events: `late`, the late events that the checkpoint ($1) has passed, and, if none
- * of them is left out, `ranged`, those between the checkpoint and the position of the read models. Both come from one
- * snapshot, so that an event which follows a late event in its stream never overtakes it. LATERAL with LIMIT makes Postgres
- * look up each row by an index, even if it planned the statement while the tables were small.
- *
- * @param need what the late events lack
- * @param limitSql SQL expression for the maximum number of events
- */
-export const buildNextEventsSql = (need: Need, limitSql: string) => `
-  read_models AS MATERIALIZED (SELECT position, event_id FROM ${READ_MODEL_SCHEMA}.checkpoint),
-  late AS MATERIALIZED (
-    SELECT l.event_id, l.position, true AS is_late FROM webhooks.late_event l
-     CROSS JOIN LATERAL (
-       SELECT FROM ${READ_MODEL_SCHEMA}.public_event WHERE event_id = l.event_id LIMIT 1) e
-     WHERE ${need} AND next_try_at <= now() AND l.position <= $1
-     ORDER BY l.position LIMIT ${limitSql}
-  ),
-  ranged AS MATERIALIZED (
-    SELECT event_id, position, false AS is_late FROM ${READ_MODEL_SCHEMA}.public_event
-     WHERE type IS NOT NULL AND position > $1 AND position <= (SELECT position FROM read_models)
-       AND (SELECT count(*) FROM late) < ${limitSql}
-     ORDER BY position LIMIT ${limitSql}
-  )`;
-
-/**
- * SQL of a CTE that ends a need of late events if the CTE `moved` has moved the checkpoint, except of events that were set
- * aside meanwhile. A record that somebody has locked is processed again, which changes nothing. Maintenance deletes
- * records without a need.
- *
- * @param idsSql SQL of a list or query of the events' ids
- */
-export const buildEndNeedSql = (need: Need, idsSql: string) => `
-  ended_need AS (
-    UPDATE webhooks.late_event SET ${need} = false
-     WHERE event_id IN (
-       SELECT event_id FROM webhooks.late_event
-        WHERE event_id IN (${idsSql}) AND next_try_at <= now() AND EXISTS (SELECT FROM moved) FOR UPDATE SKIP LOCKED)
-  )`;
-
 const RETRY_INTERVAL = "10 minutes";
 
 /**

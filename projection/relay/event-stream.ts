@@ -1,12 +1,4 @@
-import {
-  DiscardPolicy,
-  type JetStreamManager,
-  NatsError,
-  nanos,
-  RetentionPolicy,
-  StorageType,
-  type StreamInfo,
-} from "nats";
+import { DiscardPolicy, type JetStreamManager, NatsError, nanos, RetentionPolicy, StorageType } from "nats";
 import { getDatabaseName, parseConnectionString } from "../../shared/postgres/connection-string.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 
@@ -61,35 +53,45 @@ export function deriveStreamNames(databaseUrl: string, replicas?: number): Event
  * @throws {Error} if the stream is missing and the cluster cannot hold the configured number of replicas
  */
 export async function ensureEventStream(jsm: JetStreamManager, stream: EventStream, logger: Logger): Promise<bigint> {
-  const info = await findInfo(jsm, stream);
-  const currentReplicas = info?.config.num_replicas ?? 0;
+  const info = await findInfo(() => jsm.streams.info(stream.name));
+  if (info) await addReplicas(jsm, stream, info.config.num_replicas, logger);
+  else await createStream(jsm, stream);
+  return BigInt(info?.state.last_seq ?? 0);
+}
+
+async function createStream(jsm: JetStreamManager, stream: EventStream): Promise<void> {
+  const addStream = (replicas: number) =>
+    jsm.streams.add({
+      name: stream.name,
+      subjects: [`${stream.subjectPrefix}.>`],
+      retention: RetentionPolicy.Limits,
+      storage: StorageType.File,
+      discard: DiscardPolicy.Old,
+      max_age: nanos(MAX_MESSAGE_AGE_MS),
+      duplicate_window: nanos(DEDUPLICATION_WINDOW_MS),
+      num_replicas: replicas,
+    });
+  const problem = await placeReplicas(stream, 1, addStream);
+  if (problem === undefined) return;
+  const settingText = stream.replicas === undefined ? "" : ` Check NATS_STREAM_REPLICAS, which is ${stream.replicas}.`;
+  throw new Error(`NATS cannot store the stream ${stream.name}: ${problem}.${settingText}`);
+}
+
+async function addReplicas(
+  jsm: JetStreamManager,
+  stream: EventStream,
+  currentReplicas: number,
+  logger: Logger,
+): Promise<void> {
   const problem = await placeReplicas(stream, currentReplicas + 1, (replicas) =>
-    info ? jsm.streams.update(stream.name, { num_replicas: replicas }) : createStream(jsm, stream, replicas),
+    jsm.streams.update(stream.name, { num_replicas: replicas }),
   );
-  if (problem !== undefined && !info) {
-    const hint = stream.replicas === undefined ? "" : ` Check NATS_STREAM_REPLICAS, which is ${stream.replicas}.`;
-    throw new Error(`NATS cannot store the stream ${stream.name}: ${problem}.${hint}`);
-  }
   // The stream works with fewer replicas, and the next session tries again.
   if (problem !== undefined && stream.replicas !== undefined)
     logger.warn(
       { problem, currentReplicas, replicas: stream.replicas },
       "NATS cannot store as many replicas as NATS_STREAM_REPLICAS demands.",
     );
-  return BigInt(info?.state.last_seq ?? 0);
-}
-
-function createStream(jsm: JetStreamManager, stream: EventStream, replicas: number): Promise<unknown> {
-  return jsm.streams.add({
-    name: stream.name,
-    subjects: [`${stream.subjectPrefix}.>`],
-    retention: RetentionPolicy.Limits,
-    storage: StorageType.File,
-    discard: DiscardPolicy.Old,
-    max_age: nanos(MAX_MESSAGE_AGE_MS),
-    duplicate_window: nanos(DEDUPLICATION_WINDOW_MS),
-    num_replicas: replicas,
-  });
 }
 
 /**
@@ -106,8 +108,7 @@ async function placeReplicas(
   request: (replicas: number) => Promise<unknown>,
 ): Promise<string | undefined> {
   let problem: string | undefined;
-  const lastReplicas = Math.max(minReplicas, stream.replicas ?? 0);
-  for (let replicas = stream.replicas ?? DEFAULT_REPLICAS; replicas >= lastReplicas; replicas -= 1) {
+  for (let replicas = stream.replicas ?? DEFAULT_REPLICAS; replicas >= minReplicas; replicas -= 1) {
     try {
       await request(replicas);
       return undefined;
@@ -115,6 +116,7 @@ async function placeReplicas(
       if (!isApiError(error, PLACEMENT_CODES)) throw error;
       problem = error.message;
     }
+    if (stream.replicas !== undefined) return problem;
   }
   return problem;
 }
@@ -123,14 +125,16 @@ async function placeReplicas(
  * Deletes the stream with all messages, if the stream exists. A running relay creates an empty stream.
  */
 export async function deleteEventStream(jsm: JetStreamManager, stream: EventStream): Promise<void> {
-  if (await findInfo(jsm, stream)) await jsm.streams.delete(stream.name);
+  if (await findInfo(() => jsm.streams.info(stream.name))) await jsm.streams.delete(stream.name);
 }
 
-function findInfo(jsm: JetStreamManager, { name }: EventStream): Promise<StreamInfo | undefined> {
-  return jsm.streams.info(name).catch((error: unknown) => {
+async function findInfo<Info>(request: () => Promise<Info>): Promise<Info | undefined> {
+  try {
+    return await request();
+  } catch (error) {
     if (isApiError(error, NOT_FOUND_CODES)) return undefined;
     throw error;
-  });
+  }
 }
 
 export function isApiError(error: unknown, codes: readonly number[]): error is NatsError {

@@ -9,7 +9,7 @@ import {
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { endWith, startSpan } from "../../shared/tracing/span.ts";
-import { buildEndNeedSql, buildNextEventsSql, setEventAside } from "../checkpoints/late-events.ts";
+import { setEventAside } from "../checkpoints/late-events.ts";
 import type { WebhookCheckpoint } from "../checkpoints/webhook-checkpoints.ts";
 import { type EventStream, isApiError } from "./event-stream.ts";
 
@@ -46,16 +46,35 @@ interface EventBatch {
   hasMore: boolean;
 }
 
+/**
+ * Late events that the checkpoint ($1) has passed and, if none of them is left out, the public events after the
+ * checkpoint. Both come from one snapshot, so that an event which follows a late event in its stream is not published
+ * before it. LATERAL with LIMIT makes Postgres look up each row by an index, even if it planned the statement while the
+ * tables were small.
+ */
 const SELECT_SQL = `
-  WITH ${buildNextEventsSql("needs_message", String(MAX_BATCH_SIZE))}
-  SELECT r.position AS "readPosition", r.event_id AS "readEventId",
+  WITH late AS MATERIALIZED (
+    SELECT l.event_id, l.position, true AS is_late
+      FROM webhooks.late_event l
+     CROSS JOIN LATERAL (
+       SELECT FROM ${READ_MODEL_SCHEMA}.public_event WHERE event_id = l.event_id LIMIT 1) e
+     WHERE needs_message AND next_try_at <= now() AND l.position <= $1
+     ORDER BY l.position LIMIT ${MAX_BATCH_SIZE}
+  ),
+  ranged AS (
+    SELECT event_id, position, false AS is_late FROM ${READ_MODEL_SCHEMA}.public_event
+     WHERE type IS NOT NULL AND position > $1 AND (SELECT count(*) FROM late) < ${MAX_BATCH_SIZE}
+     ORDER BY position LIMIT ${MAX_BATCH_SIZE}
+  ),
+  chosen AS (TABLE late UNION ALL TABLE ranged)
+  SELECT c.position AS "readPosition", c.event_id AS "readEventId",
          (SELECT max(position) FROM ${READ_MODEL_SCHEMA}.public_event WHERE type IS NOT NULL AND position <= $1)
            AS "previousPosition", found.*
-    FROM read_models r
+    FROM ${READ_MODEL_SCHEMA}.checkpoint c
     LEFT JOIN (
       SELECT e.event_id AS "eventId", e.position, e.environment, e.traceparent, is_late AS "isLate",
              json_build_object(${PUBLIC_EVENT_JSON_SQL}) AS event
-        FROM (TABLE late UNION ALL TABLE ranged) chosen
+        FROM chosen
        CROSS JOIN LATERAL (
          SELECT * FROM ${READ_MODEL_SCHEMA}.public_event WHERE event_id = chosen.event_id LIMIT 1) e) found ON true
    ORDER BY NOT found."isLate", found.position`;
@@ -185,7 +204,15 @@ export async function recordPublished(
              UPDATE webhooks.checkpoint SET position = $2, event_id = $3, sequence = $4
               WHERE name = 'messages' AND position = $1 AND read_models = '${READ_MODEL_SCHEMA}'
              RETURNING position),
-           ${buildEndNeedSql("needs_message", "SELECT unnest($5::uuid[])")}
+           late AS (
+             SELECT event_id, needs_deliveries FROM webhooks.late_event
+              WHERE event_id = ANY ($5::uuid[]) AND next_try_at <= now() AND EXISTS (SELECT FROM moved) FOR UPDATE SKIP LOCKED),
+           done AS (
+             DELETE FROM webhooks.late_event
+              WHERE event_id IN (SELECT event_id FROM late WHERE NOT needs_deliveries)),
+           published AS (
+             UPDATE webhooks.late_event SET needs_message = false
+              WHERE event_id IN (SELECT event_id FROM late WHERE needs_deliveries))
            SELECT FROM moved`,
     values: [checkpoint.position, position, eventId, sequence, lateEventIds],
   });

@@ -11,7 +11,6 @@ import { requireSameLog, watchSameLog } from "../checkpoints/same-log.ts";
 import { takeOverCheckpoint, type WebhookCheckpoint } from "../checkpoints/webhook-checkpoints.ts";
 import {
   type Detail,
-  type LastError,
   type Role,
   type RoleDeps,
   type RoleStatus,
@@ -41,42 +40,22 @@ interface RelayOptions extends RoleDeps {
  */
 export function startRelay(options: RelayOptions): Role {
   const logger = options.logger.child({ role: "relay" });
-  const { nats, databaseUrl } = options;
-  const stream = deriveStreamNames(databaseUrl, nats.NATS_STREAM_REPLICAS);
   const controller = new AbortController();
-  const { signal } = controller;
   let status: RoleStatus = { state: "starting", detail: null, isLeader: false };
+  const { signal } = controller;
   let eventCount = 0;
   const reportStatus = (newStatus: RoleStatus) => {
     status = { ...newStatus, eventCount, lastError: newStatus.lastError ?? status.lastError };
   };
   const lead = (termSignal: AbortSignal) => {
-    let state: RoleStatus["state"] = "starting";
-    let position: bigint | undefined;
-    const reportAsLeader = (detail: Detail | null, lastError?: LastError) =>
-      reportStatus({ state, detail, isLeader: true, position, lastError });
-    const onProgress = (progress: RelayProgress) => {
-      position = progress.position;
-      eventCount += progress.messageCount;
-      if (progress.isCaughtUp) state = "running";
-      reportAsLeader(progress.isCaughtUp ? null : "catching up");
+    reportStatus({ state: "starting", detail: null, isLeader: true });
+    const reportAsLeader = (newStatus: RoleStatus, messageCount: number) => {
+      eventCount += messageCount;
+      reportStatus({ ...newStatus, isLeader: true });
     };
-    const report = (error: unknown) => {
-      if (error !== null) reportAsLeader("waits", toLastError(error));
-    };
-    reportAsLeader(null);
     return runTaskGroup(termSignal, [
       (groupSignal) => watchSameLog({ ...options, logger }, groupSignal),
-      (groupSignal) =>
-        repeat(
-          { name: "relay", logger, signal: groupSignal, report },
-          // Each run uses a new connection to NATS.
-          () =>
-            withNats({ nats, name: "clinic relay", signal: groupSignal }, (connection, sessionSignal) =>
-              runRelay(connection, { ...options, logger, stream, onProgress }, sessionSignal),
-            ),
-          () => pause(RESTART_PAUSE_MS, groupSignal),
-        ),
+      (groupSignal) => relay({ ...options, logger }, groupSignal, reportAsLeader),
     ]);
   };
   const onStandby = (reason: Detail) => reportStatus({ state: "standby", detail: reason, isLeader: false });
@@ -84,7 +63,8 @@ export function startRelay(options: RelayOptions): Role {
     reportStatus(toFailedStatus(status, error));
     return undefined;
   };
-  const run = () => withLeadership({ databaseUrl, logger, signal, name: "webhook relay", onStandby }, lead);
+  const leadership = { ...options, logger, signal, name: "webhook relay", onStandby };
+  const run = () => withLeadership(leadership, lead);
   const runPromise = runWithRecovery({ ...options, logger, signal, role: "relay", run, onFailure });
   return {
     name: "relay",
@@ -97,6 +77,34 @@ export function startRelay(options: RelayOptions): Role {
 }
 
 const RESTART_PAUSE_MS = 100;
+
+/** Publishes events until the signal aborts. Each run uses a new connection to NATS. */
+function relay(
+  options: RelayOptions,
+  signal: AbortSignal,
+  reportStatus: (status: RoleStatus, messageCount: number) => void,
+): Promise<void> {
+  const { nats, logger, databaseUrl } = options;
+  const stream = deriveStreamNames(databaseUrl, nats.streamReplicas);
+  let state: RoleStatus["state"] = "starting";
+  let position: bigint | undefined;
+  const onProgress = (progress: RelayProgress) => {
+    position = progress.position;
+    if (progress.isCaughtUp) state = "running";
+    reportStatus({ state, detail: progress.isCaughtUp ? null : "catching up", position }, progress.messageCount);
+  };
+  const report = (error: unknown) => {
+    if (error !== null) reportStatus({ state, detail: "waits", lastError: toLastError(error), position }, 0);
+  };
+  return repeat(
+    { name: "relay", logger, signal, report },
+    () =>
+      withNats({ nats, name: "clinic relay", signal }, (connection, sessionSignal) =>
+        runRelay(connection, { ...options, stream, onProgress }, sessionSignal),
+      ),
+    () => pause(RESTART_PAUSE_MS, signal),
+  );
+}
 
 interface RelayProgress {
   position: bigint;

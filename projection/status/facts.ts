@@ -3,7 +3,7 @@ import type pg from "pg";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import {
   buildActiveEndpointSql,
-  buildDistinctPendingSql,
+  buildPendingEndpointsSql,
   IS_DUE_SQL,
   PENDING_CONDITIONS,
 } from "../webhooks/schedule/due.ts";
@@ -83,7 +83,7 @@ interface DeliveryDelays {
 }
 
 const MEASURE_DELAYS_SQL = `
-  WITH RECURSIVE ${buildDistinctPendingSql("endpoints", "endpoint_id", PENDING_CONDITIONS.released)},
+  WITH RECURSIVE ${buildPendingEndpointsSql("endpoints", PENDING_CONDITIONS.released)},
   oldest AS MATERIALIZED (
     SELECT x.endpoint_id, d.next_attempt_at
       FROM endpoints x
@@ -121,7 +121,7 @@ export async function measureDeliveryDelays(pool: pg.Pool, now: number): Promise
 export async function findEventsAside(pool: pg.Pool): Promise<{ eventsAside: number; asideCause: string | null }> {
   const { rows } = await pool.query<{ eventsAside: number; asideCause: string | null }>(
     `SELECT count(*)::integer AS "eventsAside", min(cause) AS "asideCause"
-       FROM webhooks.late_event WHERE cause IS NOT NULL AND (needs_deliveries OR needs_message)`,
+       FROM webhooks.late_event WHERE cause IS NOT NULL`,
   );
   return rows[0] ?? { eventsAside: 0, asideCause: null };
 }

@@ -1,15 +1,27 @@
 import type pg from "pg";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
-import { repeat } from "../../shared/runtime/work.ts";
-import type { WebhooksContext } from "./context.ts";
+import { type Loop, repeat } from "../../shared/runtime/work.ts";
 import { arrangeForgottenDeliveries } from "./match/ordering.ts";
 import {
+  type ClosedStatus,
   closedStatuses,
   closeUnsendableDeliveries,
   type SweepResult,
   skipUnapprovedDeliveries,
 } from "./record/close-deliveries.ts";
+import type { DueEndpoint } from "./schedule/schedule.ts";
+
+interface MaintenanceOptions {
+  pool: pg.Pool;
+  /** Called with the number of pending deliveries that were closed without sending them. */
+  onClosed?: ((status: ClosedStatus, deliveryCount: number) => void) | undefined;
+  /** Called with endpoints whose deliveries were released. */
+  onDue(endpoints: readonly DueEndpoint[]): void;
+  createLoop(name: string): Loop;
+  /** Milliseconds since 1970. */
+  clock(): number;
+}
 
 const SWEEP_INTERVAL_MS = 1_000;
 /**
@@ -23,10 +35,10 @@ const RETENTION_INTERVAL_MS = 10 * 60_000;
  * Runs the background loops that close deliveries which may not be sent, repair the order of deliveries and delete old
  * rows, until the signal aborts.
  */
-export async function runMaintenance(context: WebhooksContext, signal: AbortSignal): Promise<void> {
-  const { pool, clock, onDue, createLoop } = context;
+export async function runMaintenance(options: MaintenanceOptions, signal: AbortSignal): Promise<void> {
+  const { pool, clock, onDue, createLoop } = options;
   const reportClosed = ({ closedCounts, hasMore }: SweepResult) => {
-    for (const status of closedStatuses) context.onClosed?.(status, closedCounts[status]);
+    for (const status of closedStatuses) options.onClosed?.(status, closedCounts[status]);
     return hasMore;
   };
   const sweep = async () => reportClosed(await closeUnsendableDeliveries(pool, clock()));
@@ -40,6 +52,7 @@ export async function runMaintenance(context: WebhooksContext, signal: AbortSign
   const retentionParts = {
     "unapproved deliveries": async () => reportClosed(await skipUnapprovedDeliveries(pool, clock())),
     "old rate limits": () => deleteOldRows(pool, "webhooks.endpoint_rate_limit WHERE next_start_at < $1", clock()),
+    // If relay and dispatcher end at the same moment, neither deletes the record.
     "old late events": () =>
       deleteOldRows(
         pool,

@@ -1,17 +1,27 @@
 import { type Environment, environment as environments } from "../../shared/domain/events/fields.ts";
-import { createNotifier, pause } from "../../shared/runtime/backoff.ts";
+import { createNotifier, type Notifier, pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import { repeat } from "../../shared/runtime/work.ts";
-import type { WebhooksContext } from "./context.ts";
 import type { RevocationWatch } from "./match/revocations.ts";
-import { runOutcomeWriter } from "./record/outcomes.ts";
+import { type OutcomeWriterOptions, runOutcomeWriter } from "./record/outcome-writer.ts";
+import { releaseLeases } from "./record/outcomes.ts";
 import { findDueEndpoints } from "./schedule/due.ts";
-import { type DueEndpoint, type Grant, MAX_ATTEMPTS, Schedule } from "./schedule/schedule.ts";
-import { attemptDelivery, type FinishedAttempt } from "./send/attempt-delivery.ts";
+import { type DueEndpoint, type Grant, MAX_CLAIMED, Schedule } from "./schedule/schedule.ts";
+import type { FinishedAttempt } from "./send/attempt-delivery.ts";
+import { type AttemptOptions, attemptDelivery } from "./send/attempt-delivery.ts";
 import { type ClaimedDelivery, claimDueDeliveries } from "./send/claim.ts";
 import { judgeAttempt } from "./send/retry-policy.ts";
 import type { AttemptLimits } from "./send/send.ts";
 import type { WebhooksSession } from "./session.ts";
+
+interface SenderOptions extends AttemptOptions, OutcomeWriterOptions {
+  scheduleSeconds: readonly number[];
+  searchNotifier: Notifier;
+  session: WebhooksSession;
+  revocations: RevocationWatch;
+  /** Returns a random number from 0 inclusive to 1 exclusive. */
+  random(): number;
+}
 
 /** Pause between two searches for due deliveries. A retry can be late by about twice this time. */
 const SEARCH_INTERVAL_MS = 200;
@@ -42,6 +52,8 @@ interface ReservedDelivery {
   senderId: string;
   interruptController: AbortController;
   leaseEndsAt: number;
+  /** Stops counting the finished attempt. Present until the outcome is recorded or waits for a locked row. */
+  endCounting?: () => void;
 }
 
 /**
@@ -50,32 +62,31 @@ interface ReservedDelivery {
  * endpoints, applications and environments apply to each process.
  */
 export class Sender {
-  readonly #context: WebhooksContext;
-  readonly #session: WebhooksSession;
-  readonly #revocations: RevocationWatch;
+  readonly #options: SenderOptions;
   readonly #schedules = Object.fromEntries(
     environments.options.map((environment) => [environment, new Schedule(() => performance.now())]),
   ) as Record<Environment, Schedule>;
   readonly #claimNotifier = createNotifier();
   readonly #reservedDeliveries = new Map<string, ReservedDelivery>();
-  /** While the buffer is full, finished attempts still count as attempts in progress, so that no others start. */
-  readonly #finishedAttempts = new BoundedBuffer<FinishedAttempt>(environments.options.length * MAX_ATTEMPTS);
+  /** Buffer with room for all reserved deliveries, so that adding an outcome never waits. */
+  readonly #finishedAttempts = new BoundedBuffer<FinishedAttempt>(environments.options.length * MAX_CLAIMED);
   readonly #attempts = new Set<Promise<void>>();
-  /** As of the last search. */
+  /** True if the last search found pending deliveries. */
   #hasPending = true;
   #isStopped = false;
 
-  constructor(context: WebhooksContext, session: WebhooksSession, revocations: RevocationWatch) {
-    this.#context = context;
-    this.#session = session;
-    this.#revocations = revocations;
+  constructor(options: SenderOptions) {
+    this.#options = options;
   }
 
   /** Runs until the signal aborts. Then finishes or interrupts the current attempts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { createLoop, logger, searchNotifier } = this.#context;
-    const onWritten = (outcomes: readonly FinishedAttempt[]) => this.#release(outcomes);
-    const writePromise = runOutcomeWriter(this.#context, this.#finishedAttempts, onWritten, signal);
+    const { createLoop, searchNotifier } = this.#options;
+    const callbacks = {
+      onWritten: (outcomes: readonly FinishedAttempt[]) => this.#release(outcomes),
+      onWaiting: (outcomes: readonly FinishedAttempt[]) => this.#endCounting(outcomes),
+    };
+    const writePromise = runOutcomeWriter(this.#options, this.#finishedAttempts, callbacks, signal);
     const sleepUntilDue = () => {
       const hasDue = Object.values(this.#schedules).some((schedule) => schedule.hasDue);
       return this.#claimNotifier.sleep(hasDue ? MAX_CLAIM_INTERVAL_MS : IDLE_SEARCH_INTERVAL_MS, signal);
@@ -90,10 +101,7 @@ export class Sender {
     await this.#finishAttempts();
     this.#finishedAttempts.close();
     await writePromise;
-    // Other processes can then repeat interrupted attempts immediately.
-    await this.#session.endLeases().catch((error: unknown) => {
-      logger.warn({ error }, "The leases of interrupted attempts could not be ended and will expire.");
-    });
+    await this.#releaseInterrupted();
   }
 
   /** Adds endpoints with due deliveries, and wakes the sender. */
@@ -104,7 +112,8 @@ export class Sender {
 
   /** @returns false if nothing can be claimed now */
   async #claimGranted(signal: AbortSignal): Promise<boolean> {
-    const senderId = this.#revocations.isCurrent ? this.#session.senderId : undefined;
+    const { session, revocations } = this.#options;
+    const senderId = revocations.isCurrent ? session.senderId : undefined;
     if (senderId === undefined) return false;
     const grants = Object.values(this.#schedules).flatMap((schedule) => schedule.grant());
     if (grants.length === 0) return false;
@@ -115,9 +124,9 @@ export class Sender {
 
   /** Starts an attempt for each claimed delivery, without waiting for the outcome. */
   async #claim(grants: readonly Grant[], senderId: string): Promise<void> {
-    const { pool, clock } = this.#context;
+    const { pool, clock } = this.#options;
     const now = clock();
-    const leaseMs = calculateLeaseMs(this.#context);
+    const leaseMs = calculateLeaseMs(this.#options);
     const excludedIds = this.#listUnleased(senderId, now);
     const lease = { senderId, leaseMs };
     const { deliveries, endpoints } = await claimDueDeliveries(pool, grants, excludedIds, lease, now);
@@ -132,7 +141,7 @@ export class Sender {
     }
   }
 
-  /** Lists the reserved deliveries whose lease may have ended: it has expired, or belongs to an earlier session. */
+  /** Lists the reserved deliveries whose lease has expired or belongs to an earlier session. */
   #listUnleased(senderId: string, now: number): string[] {
     return [...this.#reservedDeliveries]
       .filter(([, reserved]) => reserved.leaseEndsAt <= now || reserved.senderId !== senderId)
@@ -144,20 +153,20 @@ export class Sender {
     const endAttempt = this.#schedules[delivery.environment].start(delivery);
     const reserved: ReservedDelivery = { delivery, interruptController, ...lease };
     this.#reservedDeliveries.set(delivery.deliveryId, reserved);
-    const result = await attemptDelivery(delivery, this.#context, interruptController.signal);
+    const result = await attemptDelivery(delivery, this.#options, interruptController.signal);
     if (!result) return;
-    const { retryScheduleSeconds: scheduleSeconds, random, clock } = this.#context;
-    const attemptCount = delivery.failedAttemptCount + 1;
-    const verdict = judgeAttempt(result, { attemptCount, scheduleSeconds, now: clock(), random: random() });
+    const { scheduleSeconds, random, clock } = this.#options;
+    const context = { attemptCount: delivery.failedAttemptCount + 1, scheduleSeconds, now: clock(), random: random() };
+    const verdict = judgeAttempt(result, context);
     // The delivery stays reserved until its outcome is recorded.
-    await this.#finishedAttempts.push({ delivery, result, verdict });
-    endAttempt(verdict.status === "delivered");
+    reserved.endCounting = endAttempt(verdict.status === "delivered");
     this.#claimNotifier.wake();
+    await this.#finishedAttempts.push({ delivery, result, verdict });
   }
 
   /** Searches for endpoints with deliveries that have become due, or that another process has added or released. */
   async #search(signal: AbortSignal): Promise<void> {
-    const { pool, clock } = this.#context;
+    const { pool, clock } = this.#options;
     const schedules = Object.values(this.#schedules);
     const startedAt = performance.now();
     const knownIds = schedules.flatMap((schedule) => schedule.listDueIds());
@@ -168,10 +177,20 @@ export class Sender {
     await pause((performance.now() - startedAt) * MIN_SEARCH_PAUSE_FACTOR, signal);
   }
 
+  /** Stops counting the attempts whose outcomes wait for locked rows, so that other deliveries can be claimed. */
+  #endCounting(outcomes: readonly FinishedAttempt[]): void {
+    for (const { delivery } of outcomes) {
+      const reserved = this.#reservedDeliveries.get(delivery.deliveryId);
+      reserved?.endCounting?.();
+      if (reserved) delete reserved.endCounting;
+    }
+  }
+
   /** Ends the reservation of deliveries whose outcomes are recorded. */
   #release(outcomes: readonly FinishedAttempt[]): void {
+    this.#endCounting(outcomes);
     for (const { delivery } of outcomes) this.#reservedDeliveries.delete(delivery.deliveryId);
-    const { searchNotifier } = this.#context;
+    const { searchNotifier } = this.#options;
     this.#claimNotifier.wake();
     if (!this.#hasPending && outcomes.some(({ verdict }) => verdict.status === "pending")) searchNotifier.wake();
   }
@@ -183,5 +202,20 @@ export class Sender {
     }, FINISH_TIMEOUT_MS);
     await Promise.all(this.#attempts);
     clearTimeout(timer);
+  }
+
+  /** Releases the leases of interrupted attempts, so that other processes can claim the deliveries immediately. */
+  async #releaseInterrupted(): Promise<void> {
+    const { pool, clock, logger } = this.#options;
+    const interruptedDeliveries = [...this.#reservedDeliveries.values()].filter(
+      ({ interruptController }) => interruptController.signal.aborted,
+    );
+    if (interruptedDeliveries.length === 0) return;
+    const deliveries = interruptedDeliveries.map(({ delivery }) => delivery);
+    try {
+      await releaseLeases(pool, deliveries, clock());
+    } catch (error) {
+      logger.warn({ error }, "Leases of interrupted attempts could not be released and will expire.");
+    }
   }
 }

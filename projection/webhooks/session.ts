@@ -42,11 +42,6 @@ export class WebhooksSession {
     return this.#isOpen ? this.#senderId : undefined;
   }
 
-  /** Ends all leases of the process. */
-  async endLeases(): Promise<void> {
-    await this.#pool.query("DELETE FROM webhooks.sender WHERE sender_id = $1", [this.#senderId]);
-  }
-
   /** Keeps the session until the signal aborts. */
   run(options: LongLivedClientOptions, signal: AbortSignal): Promise<void> {
     const listener = createPositionListener(this.#onPosition);

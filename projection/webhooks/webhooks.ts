@@ -1,4 +1,5 @@
 import { setMaxListeners } from "node:events";
+import type { EventLog } from "../../shared/eventstore/log.ts";
 import { withLeadership } from "../../shared/postgres/leadership.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { runTaskGroup, waitUnlessAborted } from "../../shared/runtime/abort.ts";
@@ -8,18 +9,20 @@ import { isFilled } from "../checkpoints/checkpoint.ts";
 import { requireSameLog, watchSameLog } from "../checkpoints/same-log.ts";
 import { deriveStreamNames } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
+import type { NatsSettings } from "../relay/nats-settings.ts";
 import {
   type LastError,
   type Role,
+  type RoleDeps,
   type RoleStatus,
   runWithRecovery,
   toFailedStatus,
   toLastError,
 } from "../roles/role.ts";
-import type { WebhooksContext, WebhooksOptions } from "./context.ts";
 import { runMaintenance } from "./maintenance.ts";
 import { Arrivals, runDispatcher } from "./match/dispatcher.ts";
 import { RevocationWatch } from "./match/revocations.ts";
+import type { ClosedStatus } from "./record/close-deliveries.ts";
 import {
   findEndedReplays,
   findEndpointFailures,
@@ -28,13 +31,34 @@ import {
   type UnrecordedEvent,
 } from "./record/record-events.ts";
 import { continueReplays } from "./replay/continue-replays.ts";
-import { createSecretCache } from "./send/attempt-delivery.ts";
+import type { DueEndpoint } from "./schedule/schedule.ts";
+import { type AttemptOptions, createSecretCache } from "./send/attempt-delivery.ts";
 import { type Connections, createConnections } from "./send/connections.ts";
 import { EgressProxy } from "./send/egress-proxy.ts";
 import { Sender } from "./sender.ts";
 import { WebhooksSession } from "./session.ts";
 
-/** Each part of the role and its current pause listen for the end. */
+export interface WebhooksOptions extends RoleDeps, Omit<AttemptOptions, "connections"> {
+  nats: NatsSettings;
+  /** Seconds before each retry. */
+  retryScheduleSeconds: readonly number[];
+  log: EventLog;
+  /**
+   * Called for each recorded attempt, with the new status of its delivery (delivered, pending or failed) and the
+   * duration of the attempt in seconds.
+   */
+  onAttempt?(outcome: string, seconds: number): void;
+  /** Called with the number of pending deliveries that the role has closed without sending them. */
+  onClosed?(status: ClosedStatus, deliveryCount: number): void;
+  /** URL of an HTTP proxy for all destinations except loopback addresses. If undefined, connections are direct. */
+  egressProxyUrl?: string | undefined;
+  /** Milliseconds since 1970. */
+  clock?: () => number;
+  /** Returns a random number from 0 inclusive to 1 exclusive. */
+  random?: () => number;
+}
+
+/** Maximum number of listeners of the abort signal: each part of the role and its current pause. */
 const MAX_LISTENERS = 30;
 
 /** Pauses of the role's background loops while no work is left. */
@@ -95,8 +119,8 @@ export function startWebhooks(options: WebhooksOptions): Role {
 }
 
 /**
- * Checks that the log matches the database, and that the read models are filled. Before, they contain states of the past,
- * such as a revoked installation that was later approved again.
+ * Checks that the log matches the database, and that the read models are filled. Read models that are not filled
+ * contain states of the past, such as a revoked installation that was later approved again.
  */
 async function requireFilled(options: WebhooksOptions, signal: AbortSignal): Promise<void> {
   await waitUnlessAborted(requireSameLog(options), signal);
@@ -110,7 +134,7 @@ function startParts(
   connections: Connections,
   signal: AbortSignal,
 ): { getStatus(): RoleStatus; completion: Promise<void> } {
-  const { pool, nats, logger, databaseUrl } = options;
+  const { client, pool, nats, logger, databaseUrl, clock = Date.now, random = Math.random } = options;
   const failingLoops = new Set<string>();
   let lastError: LastError | undefined;
   const createLoop = (name: string): Loop => ({
@@ -126,31 +150,42 @@ function startParts(
       }
     },
   });
-  const context: WebhooksContext = {
-    clock: Date.now,
-    random: Math.random,
-    ...options,
-    connections,
-    secretReader: createSecretCache(options.secretReader),
-    createLoop,
-    searchNotifier: createNotifier(),
-    replayNotifier: createNotifier(),
-    onDue: (endpoints) => sender.addDue(endpoints),
-  };
-  const { clock, searchNotifier, replayNotifier } = context;
+  const [searchNotifier, replayNotifier] = [createNotifier(), createNotifier()];
   const arrivals = new Arrivals();
-  const revocations = new RevocationWatch(context);
-  const session = new WebhooksSession(pool, {
-    onSenderGone: searchNotifier.wake,
-    onPosition(readPosition) {
-      revocations.setReadModelPosition(readPosition);
-      arrivals.onPosition(readPosition);
-    },
+  const revocations = new RevocationWatch({ client, pool, log: options.log, logger });
+  const onPosition = (position: bigint | undefined) => {
+    revocations.setReadModelPosition(position);
+    arrivals.onPosition(position);
+  };
+  const session = new WebhooksSession(pool, { onSenderGone: searchNotifier.wake, onPosition });
+  const deps = {
+    pool,
+    log: options.log,
+    logger,
+    createLoop,
+    clock,
+    random,
+    searchNotifier,
+    session,
+    revocations,
+    onDue: (endpoints: readonly DueEndpoint[]) => sender.addDue(endpoints),
+  };
+  const secretReader = createSecretCache(options.secretReader);
+  const sender: Sender = new Sender({
+    ...options,
+    ...deps,
+    connections,
+    secretReader,
+    scheduleSeconds: options.retryScheduleSeconds,
   });
-  const sender = new Sender(context, session, revocations);
   let position: bigint | undefined;
-  const setPosition = (newPosition: bigint) => {
-    position = newPosition;
+  const dispatcherOptions = {
+    ...deps,
+    arrivals,
+    onReplay: replayNotifier.wake,
+    onPosition(newPosition: bigint) {
+      position = newPosition;
+    },
   };
   const dispatcherLoop = createLoop("deliveries");
   const onStandby = () => {
@@ -159,18 +194,18 @@ function startParts(
   };
   const dispatch = () =>
     withLeadership({ name: "webhook dispatcher", databaseUrl, logger, signal, onStandby }, (leadSignal) =>
-      runDispatcher(context, arrivals, setPosition, { ...dispatcherLoop, signal: leadSignal }),
+      runDispatcher(dispatcherOptions, { ...dispatcherLoop, signal: leadSignal }),
     );
-  const stream = deriveStreamNames(databaseUrl, nats.NATS_STREAM_REPLICAS);
+  const stream = deriveStreamNames(databaseUrl, nats.streamReplicas);
   const followMessages = () =>
     withNats({ nats, name: "clinic webhooks", signal }, (connection, connectionSignal) =>
       arrivals.follow(connection, stream, connectionSignal),
     );
-  const record = (events: readonly UnrecordedEvent[]) => waitUnlessAborted(recordEvents(context, events), signal);
+  const record = (events: readonly UnrecordedEvent[]) => waitUnlessAborted(recordEvents(options, events), signal);
   const recordState = async () => record([...(await findEndpointFailures(pool)), ...(await findEndedReplays(pool))]);
   const reportSecrets = async () => record(await findExpiringSecrets(pool, clock()));
   const continueAllReplays = async () => {
-    const hasReplayed = await continueReplays(context);
+    const hasReplayed = await continueReplays(deps, clock);
     if (!hasReplayed) return false;
     searchNotifier.wake();
     await pause(REPLAY_BATCH_INTERVAL_MS, signal);
@@ -188,7 +223,7 @@ function startParts(
     repeat(createLoop("events"), recordState, () => pause(EVENTS_INTERVAL_MS, signal)),
     repeat(createLoop("secrets"), reportSecrets, () => pause(SECRETS_INTERVAL_MS, signal)),
     repeat(createLoop("replays"), continueAllReplays, () => replayNotifier.sleep(REPLAYS_INTERVAL_MS, signal)),
-    runMaintenance(context, signal),
+    runMaintenance({ ...deps, onClosed: options.onClosed }, signal),
   ]).then(() => undefined);
   return {
     getStatus: () => ({

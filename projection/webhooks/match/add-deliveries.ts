@@ -1,11 +1,12 @@
 import type pg from "pg";
+import type { Environment } from "../../../shared/domain/events/fields.ts";
 import { applicationEventType, deliveredEventType } from "../../../shared/domain/events/partner.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { buildIsDeliveryVisibleSql } from "../../../shared/partner-api/animal-access.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
-import { buildEndNeedSql, buildNextEventsSql, MAX_LATE_AGE } from "../../checkpoints/late-events.ts";
+import { MAX_LATE_AGE } from "../../checkpoints/late-events.ts";
 import type { DueEndpoint } from "../schedule/schedule.ts";
-import { listGroups, type OrderedGroup } from "./ordering.ts";
+import type { OrderedGroup } from "./ordering.ts";
 
 /** Maximum number of events in a batch. */
 export const MAX_BATCH_SIZE = 250;
@@ -27,9 +28,27 @@ export interface AddedDeliveries {
 
 const listSql = (values: readonly string[]) => values.map((value) => `'${value}'`).join(", ");
 
-/** The checkpoint moves to the last of the chosen events or, if no more follow, to the position of the read models. */
+/**
+ * Late events that the checkpoint ($1) has passed and, if none of them is left out, the public events between the
+ * checkpoint and the position of the read models. Both come from one snapshot, so that an event which follows a late event
+ * in its stream never overtakes it. The checkpoint moves to the last of these events or, if no more follow, to the
+ * position of the read models.
+ */
 const CHOSEN_SQL = `
-  ${buildNextEventsSql("needs_deliveries", "$3")},
+  read_models AS MATERIALIZED (SELECT position, event_id FROM ${READ_MODEL_SCHEMA}.checkpoint),
+  late AS MATERIALIZED (
+    SELECT l.event_id FROM webhooks.late_event l
+     CROSS JOIN LATERAL (
+       SELECT FROM ${READ_MODEL_SCHEMA}.public_event WHERE event_id = l.event_id LIMIT 1) e
+     WHERE needs_deliveries AND next_try_at <= now() AND l.position <= $1
+     ORDER BY l.position LIMIT $3
+  ),
+  ranged AS MATERIALIZED (
+    SELECT event_id, position FROM ${READ_MODEL_SCHEMA}.public_event
+     WHERE type IS NOT NULL AND position > $1 AND position <= (SELECT position FROM read_models)
+       AND (SELECT count(*) FROM late) < $3
+     ORDER BY position LIMIT $3
+  ),
   target AS MATERIALIZED (
     (SELECT position, event_id FROM ranged WHERE (SELECT count(*) FROM ranged) = $3 ORDER BY position DESC LIMIT 1)
     UNION ALL
@@ -54,7 +73,7 @@ const EVENTS_SQL = `
   event AS MATERIALIZED (
     SELECT e.*, e.type IN (${listSql(applicationEventType.options)}) AS is_about_application,
            COALESCE(own.application_id, i.application_id) AS only_application_id
-      FROM (TABLE late UNION ALL TABLE ranged) chosen
+      FROM (SELECT event_id, true AS is_late FROM late UNION ALL SELECT event_id, false FROM ranged) chosen
      CROSS JOIN LATERAL (
        SELECT * FROM ${READ_MODEL_SCHEMA}.public_event WHERE event_id = chosen.event_id LIMIT 1) e
       LEFT JOIN LATERAL (
@@ -106,7 +125,10 @@ const MATCHED_SQL = `
 /** CASE makes Postgres look up the ids in a hash table. A join would compare each id with all others. */
 const buildIsInSql = (cte: string) => `CASE WHEN delivery_id IN (SELECT delivery_id FROM ${cte}) THEN true END`;
 
-/** Inserts deliveries, and a row in `pending_delivery` for each that is pending. */
+/**
+ * Inserts deliveries, and a row in `pending_delivery` for each that is pending. A late event whose row is locked is chosen
+ * again, which adds nothing.
+ */
 const INSERT_SQL = `
   added AS (
     INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, animal_id, environment,
@@ -127,7 +149,17 @@ const INSERT_SQL = `
      WHERE status = 'pending' AND ${buildIsInSql("added")}
     RETURNING delivery_id
   ),
-  ${buildEndNeedSql("needs_deliveries", "SELECT event_id FROM late")}`;
+  taken AS MATERIALIZED (
+    SELECT event_id, needs_message FROM webhooks.late_event
+     WHERE event_id IN (SELECT event_id FROM late) AND EXISTS (SELECT FROM moved) FOR UPDATE SKIP LOCKED
+  ),
+  finished AS (
+    DELETE FROM webhooks.late_event WHERE event_id IN (SELECT event_id FROM taken WHERE NOT needs_message)
+  ),
+  delivered AS (
+    UPDATE webhooks.late_event SET needs_deliveries = false
+     WHERE event_id IN (SELECT event_id FROM taken WHERE needs_message)
+  )`;
 
 const ADD_SQL = `
   WITH ${CHOSEN_SQL}, ${EVENTS_SQL}, ${MATCHED_SQL}, ${INSERT_SQL}
@@ -138,17 +170,25 @@ const ADD_SQL = `
          EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.webhook_replay, read_models r
                   WHERE outcome IS NULL AND webhook_replay.position > $1 AND webhook_replay.position <= r.position)
            AS "hasReplays",
-         COALESCE((
-           SELECT json_agg(DISTINCT jsonb_build_object('environment', environment, 'applicationId', application_id,
-                    'endpointId', endpoint_id, 'orderingKey', ordering_key))
-             FROM matched WHERE ${buildIsInSql("queued")}), '[]') AS queued`;
+         m.environment, m.application_id AS "applicationId", m.endpoint_id AS "endpointId",
+         m.ordering_key AS "orderingKey"
+    FROM (SELECT) AS one
+    LEFT JOIN (
+      SELECT DISTINCT environment, application_id, endpoint_id, ordering_key
+        FROM matched WHERE ${buildIsInSql("queued")}) m ON true`;
 
-interface AddedRow {
+type AddedRow = {
   moved: bigint | null;
   position: bigint | null;
   count: bigint;
   hasReplays: boolean;
-  queued: (DueEndpoint & { orderingKey: string | null })[];
+} & (QueuedEndpoint | Record<keyof QueuedEndpoint, null>);
+
+interface QueuedEndpoint {
+  environment: Environment;
+  applicationId: string;
+  endpointId: string;
+  orderingKey: string | null;
 }
 
 /**
@@ -170,15 +210,20 @@ export async function addDeliveries(
     text: ADD_SQL,
     values: [after, toInstant(now), limit],
   });
-  const [added] = rows;
-  if (!added) throw new Error("The statement that adds deliveries returned no row.");
-  const { moved, position, count, hasReplays, queued } = added;
+  const [first] = rows;
+  if (!first) throw new Error("The statement that adds deliveries returned no row.");
+  const queuedEndpoints = rows.filter((row): row is AddedRow & QueuedEndpoint => row.endpointId !== null);
+  const { moved, position, count, hasReplays } = first;
   return {
     position: moved ?? position,
     isLost: moved === null && position !== after,
     hasMore: moved !== null && count === BigInt(limit),
-    dueEndpoints: queued.flatMap(({ orderingKey, ...endpoint }) => (orderingKey === null ? [endpoint] : [])),
-    heldGroups: listGroups(queued),
+    dueEndpoints: queuedEndpoints.flatMap(({ environment, applicationId, endpointId, orderingKey }) =>
+      orderingKey === null ? [{ environment, applicationId, endpointId }] : [],
+    ),
+    heldGroups: queuedEndpoints.flatMap(({ endpointId, orderingKey }) =>
+      orderingKey === null ? [] : [{ endpointId, orderingKey }],
+    ),
     hasReplays,
   };
 }

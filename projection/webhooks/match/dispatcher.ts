@@ -1,36 +1,46 @@
 import type { NatsConnection } from "nats";
+import type pg from "pg";
 import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/read-log.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { onAbort } from "../../../shared/runtime/abort.ts";
 import { createNotifier, pause } from "../../../shared/runtime/backoff.ts";
 import { isStatementTimeout } from "../../../shared/runtime/failures.ts";
+import type { Logger } from "../../../shared/runtime/logger.ts";
 import { type Loop, runWork } from "../../../shared/runtime/work.ts";
-import { buildNextEventsSql, setEventAside } from "../../checkpoints/late-events.ts";
+import { setEventAside } from "../../checkpoints/late-events.ts";
 import { takeOverCheckpoint } from "../../checkpoints/webhook-checkpoints.ts";
 import type { EventStream } from "../../relay/event-stream.ts";
 import { MESSAGE_HEADERS } from "../../relay/publish.ts";
-import type { WebhooksContext } from "../context.ts";
+import type { DueEndpoint } from "../schedule/schedule.ts";
 import { addDeliveries, MAX_BATCH_SIZE } from "./add-deliveries.ts";
 import { arrange } from "./ordering.ts";
 
-/** Pause after the dispatcher was woken without need, so that messages of others cannot keep it busy. */
+interface DispatcherOptions {
+  pool: pg.Pool;
+  logger: Logger;
+  arrivals: Arrivals;
+  onDue(endpoints: readonly DueEndpoint[]): void;
+  /** Called if a replay was requested. */
+  onReplay(): void;
+  /** Called with the position up to which all public events have deliveries. */
+  onPosition(position: bigint): void;
+  /** Milliseconds since 1970. */
+  clock(): number;
+}
+
+/** Pause after the dispatcher was woken but found no event, so that forged messages cannot keep it busy. */
 const FALSE_ALARM_PAUSE_MS = 20;
 
-/** Stand for the next events of a batch. The statement that adds their deliveries chooses the events. */
+/** Placeholders for the next events of a batch. The statement that adds the deliveries chooses the events. */
 const NEXT_EVENTS = Array.from({ length: MAX_BATCH_SIZE }, (_, index) => index);
 
 /**
- * Turns public events into deliveries until the signal aborts. Only one process does so at a time, in the order of the
- * log. If the database refuses the deliveries of an event, or they take too long, the event is set aside.
- *
- * @param onPosition called with the position up to which all public events have deliveries
+ * Turns public events into deliveries until the signal aborts. Only one process dispatches at a time. It handles the
+ * events in the order of the log. If the database refuses the deliveries of an event, or they take too long, the event
+ * is set aside.
  */
-export function runDispatcher(
-  context: WebhooksContext,
-  arrivals: Arrivals,
-  onPosition: (position: bigint) => void,
-  loop: Loop,
-): Promise<void> {
-  const { pool, clock, onDue } = context;
+export function runDispatcher(options: DispatcherOptions, loop: Loop): Promise<void> {
+  const { pool, arrivals, clock } = options;
   const { signal } = loop;
   let position: bigint | undefined;
   let hasMoved = true;
@@ -56,14 +66,14 @@ export function runDispatcher(
         hasMoved = added.position > position;
         position = added.position;
         arrivals.setProcessed(position);
-        onPosition(position);
-        onDue(added.dueEndpoints);
-        if (added.hasReplays) context.replayNotifier.wake();
+        options.onPosition(position);
+        options.onDue(added.dueEndpoints);
+        if (added.hasReplays) options.onReplay();
         // If this statement fails, the repair arranges the deliveries a moment later.
-        onDue(await arrange(pool, added.heldGroups, clock()).catch(() => []));
+        options.onDue(await arrange(pool, added.heldGroups, clock()).catch(() => []));
       },
       async setAside(_, error) {
-        if (position !== undefined) position = await setFirstEventAside(context, position, error);
+        if (position !== undefined) position = await setFirstEventAside(options, position, error);
       },
       probe: () => pool.query("UPDATE webhooks.checkpoint SET position = position WHERE name = 'deliveries'"),
     },
@@ -72,10 +82,16 @@ export function runDispatcher(
 }
 
 /** @returns position of the checkpoint */
-async function setFirstEventAside({ pool, logger }: WebhooksContext, after: bigint, error: unknown): Promise<bigint> {
+async function setFirstEventAside({ pool, logger }: DispatcherOptions, after: bigint, error: unknown): Promise<bigint> {
   const { rows } = await pool.query<{ eventId: string; position: bigint; isLate: boolean }>(
-    `WITH ${buildNextEventsSql("needs_deliveries", "1")}
-     SELECT event_id AS "eventId", position, is_late AS "isLate" FROM (TABLE late UNION ALL TABLE ranged) e`,
+    `SELECT event_id AS "eventId", position, is_late AS "isLate"
+       FROM ((SELECT event_id, l.position, true AS is_late
+                FROM webhooks.late_event l JOIN ${READ_MODEL_SCHEMA}.public_event USING (event_id)
+               WHERE needs_deliveries AND next_try_at <= now() AND l.position <= $1 ORDER BY l.position LIMIT 1)
+             UNION ALL
+             (SELECT event_id, position, false FROM ${READ_MODEL_SCHEMA}.public_event
+               WHERE type IS NOT NULL AND position > $1 ORDER BY position LIMIT 1)) e
+      ORDER BY is_late DESC LIMIT 1`,
     [after],
   );
   const [event] = rows;

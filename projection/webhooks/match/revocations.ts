@@ -1,3 +1,4 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { type AnimalConsentEvent, animalConsentStreams } from "../../../shared/domain/events/consent.ts";
 import {
@@ -8,14 +9,15 @@ import {
   type WebhookEndpointEvent,
   webhookEndpointStreams,
 } from "../../../shared/domain/events/partner.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/read-log.ts";
 import { isLogAvailable } from "../../../shared/eventstore/stream-failure.ts";
 import { type SubscriptionItem, subscribeToLog } from "../../../shared/eventstore/subscription.ts";
 import { readPosition as readModelPosition } from "../../../shared/postgres/read-model-position.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { runTaskGroup } from "../../../shared/runtime/abort.ts";
+import type { Logger } from "../../../shared/runtime/logger.ts";
 import { type Loop, repeat } from "../../../shared/runtime/work.ts";
-import type { LogContext } from "../context.ts";
 
 /** Categories of the streams whose events can revoke the permission to send deliveries. */
 const revokingCategories = [
@@ -25,16 +27,38 @@ const revokingCategories = [
   animalConsentStreams,
 ];
 
-/** Types of these categories that revoke no permission. Any other type may do so, also one that is unknown here. */
-const harmlessTypes: ReadonlySet<string> = new Set<
-  (PartnerApplicationEvent | InstallationEvent | WebhookEndpointEvent | AnimalConsentEvent)["type"]
->([
-  ...(["ApplicationRegistered", "CredentialIssued", "CredentialRevoked", "WebhookOriginApproved"] as const),
-  ...(["InstallationRequested", "InstallationRateLimitAgreed", "WebhookEndpointRegistered"] as const),
-  ...(["WebhookEndpointEnabled", "WebhookEndpointTested", "WebhookEndpointFailureReported"] as const),
-  ...(["WebhookSecretExpiryReported", "WebhookEndpointSummarized", "AnimalLinkCodeCreated", "AnimalLinked"] as const),
-  "AnimalConsentSummarized",
-]);
+type RevokingEvent = PartnerApplicationEvent | InstallationEvent | WebhookEndpointEvent | AnimalConsentEvent;
+
+/**
+ * True for each event type of these categories that can revoke a permission. Unknown types count as revocations, too.
+ */
+const canRevoke: Record<RevokingEvent["type"], boolean> = {
+  ApplicationRegistered: false,
+  CredentialIssued: false,
+  CredentialRevoked: false,
+  WebhookOriginApproved: false,
+  WebhookOriginWithdrawn: true,
+  ApplicationRevoked: true,
+  InstallationRequested: false,
+  InstallationApproved: true,
+  InstallationNarrowed: true,
+  InstallationRateLimitAgreed: false,
+  InstallationRevoked: true,
+  WebhookEndpointRegistered: false,
+  WebhookSecretRotated: true,
+  WebhookEndpointChanged: true,
+  WebhookEndpointDisabled: true,
+  WebhookEndpointEnabled: false,
+  WebhookEndpointRevoked: true,
+  WebhookEndpointTested: false,
+  WebhookEndpointFailureReported: false,
+  WebhookSecretExpiryReported: false,
+  WebhookEndpointSummarized: false,
+  AnimalLinkCodeCreated: false,
+  AnimalLinked: false,
+  AnimalLinkWithdrawn: true,
+  AnimalConsentSummarized: false,
+};
 
 /** An erasure ends the links to the customer's animals. */
 const ERASURE_TYPES = ["CustomerDataErased"];
@@ -47,7 +71,17 @@ export const READ_MODELS_CURRENT_SQL = `
   COALESCE((SELECT position FROM webhooks.revocation), ${BEFORE_FIRST_EVENT})
     <= (SELECT position FROM ${READ_MODEL_SCHEMA}.checkpoint WHERE name = 'read_models')`;
 
-/** Time without events after which a log that reports no end of the stored events counts as unavailable. */
+interface RevocationDeps {
+  client: EventStoreDBClient;
+  pool: pg.Pool;
+  log: EventLog;
+  logger: Logger;
+}
+
+/**
+ * Time without a response after which the log counts as unavailable, if it has not reported the end of the stored
+ * events.
+ */
 const SILENCE_TIMEOUT_MS = 5_000;
 
 const RECORD_INTERVAL_MS = 1_000;
@@ -58,14 +92,14 @@ const RECORD_INTERVAL_MS = 1_000;
  * is also recorded in the database, for processes that start while the log does not answer.
  */
 export class RevocationWatch {
-  readonly #context: LogContext;
+  readonly #deps: RevocationDeps;
   #isFollowing = false;
   /** Position of the last revocation that this process has read. */
   #position = BEFORE_FIRST_EVENT;
   #readModelPosition: bigint | undefined;
 
-  constructor(context: LogContext) {
-    this.#context = context;
+  constructor(deps: RevocationDeps) {
+    this.#deps = deps;
   }
 
   /** False while the read models or this process may lack revocations, so that the process must claim no deliveries. */
@@ -83,13 +117,13 @@ export class RevocationWatch {
     const { signal } = loop;
     const follow = () =>
       this.#follow(signal).finally(async () => {
-        if (!signal.aborted) this.#isFollowing = !(await isLogAvailable(this.#context.log));
+        if (!signal.aborted) this.#isFollowing = !(await isLogAvailable(this.#deps.log));
       });
     await repeat(loop, follow, async () => undefined);
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
-    const { client, pool } = this.#context;
+    const { client, pool } = this.#deps;
     const readPosition = await readModelPosition(pool);
     const after = readPosition === BEFORE_FIRST_EVENT ? undefined : readPosition;
     this.#isFollowing = false;
@@ -120,17 +154,23 @@ export class RevocationWatch {
     }
   }
 
-  /** Repeated, because a failover can lose the record. This process does not depend on it. */
+  /**
+   * Records the position of the last revocation repeatedly, because a failover can lose the record. Only other
+   * processes need the record.
+   */
   async #record(): Promise<void> {
     if (this.#position === BEFORE_FIRST_EVENT) return;
-    await recordRevocation(this.#context.pool, this.#position).catch((error: unknown) =>
-      this.#context.logger.warn({ error }, "A revocation cannot be recorded. This will be retried."),
+    await recordRevocation(this.#deps.pool, this.#position).catch((error: unknown) =>
+      this.#deps.logger.warn({ error }, "A revocation cannot be recorded. This will be retried."),
     );
   }
 }
 
 function mayRevoke(item: SubscriptionItem): item is SubscriptionItem & { position: bigint } {
-  return item.kind === "unreadable" || (item.kind === "event" && !harmlessTypes.has(item.event.type));
+  if (item.kind === "unreadable") return true;
+  if (item.kind !== "event") return false;
+  const { type } = item.event;
+  return !Object.hasOwn(canRevoke, type) || canRevoke[type as keyof typeof canRevoke];
 }
 
 async function recordRevocation(pool: pg.Pool, position: bigint): Promise<void> {

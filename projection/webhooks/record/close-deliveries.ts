@@ -4,7 +4,7 @@ import { buildIsAnimalVisibleSql } from "../../../shared/partner-api/animal-acce
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { listGroups, type OrderableDelivery, releaseNext } from "../match/ordering.ts";
 import { READ_MODELS_CURRENT_SQL } from "../match/revocations.ts";
-import { buildDistinctPendingSql, PENDING_CONDITIONS } from "../schedule/due.ts";
+import { buildPendingEndpointsSql, PENDING_CONDITIONS } from "../schedule/due.ts";
 
 const MAX_CLOSED_DELIVERIES = 500;
 
@@ -79,17 +79,36 @@ const CLOSE_CHOSEN_SQL = `,
    WHERE d.delivery_id = closed.delivery_id
   RETURNING d.endpoint_id AS "endpointId", d.status, closed.ordering_key AS "orderingKey"`;
 
-/** Selects and locks pending deliveries of the endpoint `x` that have no attempt in progress. */
-function buildPendingSql(condition: string): string {
-  return `CROSS JOIN LATERAL (
-        SELECT delivery_id FROM webhooks.pending_delivery
-         WHERE endpoint_id = x.endpoint_id AND ${condition} AND (lease_expires_at IS NULL OR lease_expires_at <= $1)
-         LIMIT ${MAX_CLOSED_DELIVERIES} FOR UPDATE SKIP LOCKED) d`;
-}
+/** Reads one index entry for each branch of the pending deliveries of the endpoint `s`, if its branches are limited. */
+const PENDING_BRANCHES_SQL = `
+  WITH RECURSIVE branches AS (
+    (SELECT branch_id FROM webhooks.pending_delivery
+      WHERE endpoint_id = s.endpoint_id AND s.branch_ids IS NOT NULL ORDER BY branch_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT branch_id FROM webhooks.pending_delivery
+             WHERE endpoint_id = s.endpoint_id AND branch_id > branches.branch_id ORDER BY branch_id LIMIT 1)
+      FROM branches WHERE branch_id IS NOT NULL
+  )
+  SELECT branch_id FROM branches WHERE branch_id IS NOT NULL`;
+
+/**
+ * Reads one index entry for each animal of the pending deliveries of the endpoint `s`, if its application sees only
+ * linked animals. Contains null for deliveries without an animal.
+ */
+const PENDING_ANIMALS_SQL = `
+  WITH RECURSIVE animals AS (
+    (SELECT animal_id FROM webhooks.pending_delivery
+      WHERE endpoint_id = s.endpoint_id AND s.animal_access <> 'all' ORDER BY animal_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT animal_id FROM webhooks.pending_delivery
+             WHERE endpoint_id = s.endpoint_id AND animal_id > animals.animal_id ORDER BY animal_id LIMIT 1)
+      FROM animals WHERE animal_id IS NOT NULL
+  )
+  SELECT animal_id FROM animals`;
 
 const CLOSE_UNSENDABLE_SQL = `
-  WITH RECURSIVE ${buildDistinctPendingSql("released_endpoints", "endpoint_id", PENDING_CONDITIONS.released)},
-  ${buildDistinctPendingSql("blocked_endpoints", "endpoint_id", PENDING_CONDITIONS.blocked)},
+  WITH RECURSIVE ${buildPendingEndpointsSql("released_endpoints", PENDING_CONDITIONS.released)},
+  ${buildPendingEndpointsSql("blocked_endpoints", PENDING_CONDITIONS.blocked)},
   access AS MATERIALIZED (
     SELECT e.endpoint_id, e.application_id, i.branch_ids, i.animal_access,
            e.status = 'revoked' OR a.revoked OR COALESCE(i.status <> 'approved', false) AS revoked,
@@ -103,17 +122,13 @@ const CLOSE_UNSENDABLE_SQL = `
   uncovered AS (
     SELECT s.endpoint_id, b.branch_id
       FROM access s
-     CROSS JOIN LATERAL (
-       WITH RECURSIVE ${buildDistinctPendingSql("b", "branch_id", "endpoint_id = s.endpoint_id AND s.branch_ids IS NOT NULL")}
-       TABLE b) b
+     CROSS JOIN LATERAL (${PENDING_BRANCHES_SQL}) b
      WHERE NOT s.revoked AND NOT s.disabled AND NOT s.branch_ids ? b.branch_id::text
   ),
   unlinked AS (
     SELECT s.endpoint_id, n.animal_id
       FROM access s
-     CROSS JOIN LATERAL (
-       WITH RECURSIVE ${buildDistinctPendingSql("n", "animal_id", "endpoint_id = s.endpoint_id AND s.animal_access <> 'all'")}
-       TABLE n) n
+     CROSS JOIN LATERAL (${PENDING_ANIMALS_SQL}) n
      WHERE NOT s.revoked AND NOT s.disabled
        AND NOT EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.quarantined_stream WHERE stream = 'animalConsent-' || n.animal_id)
        AND NOT ${buildIsAnimalVisibleSql({
@@ -122,25 +137,67 @@ const CLOSE_UNSENDABLE_SQL = `
          animalId: "n.animal_id",
        })}
   ),
-  chosen AS MATERIALIZED (
-    SELECT d.delivery_id, CASE WHEN x.disabled AND NOT x.revoked THEN 'skipped' ELSE 'cancelled' END AS status
-      FROM access x ${buildPendingSql("true")}
-     WHERE x.revoked OR x.disabled
-    UNION ALL
-    SELECT d.delivery_id, 'cancelled' FROM uncovered x ${buildPendingSql("branch_id = x.branch_id")}
+  chosen AS MATERIALIZED (SELECT * FROM (${buildUnionSql(
+    (condition) => `
+    SELECT d.delivery_id, d.status
+      FROM access s
+     CROSS JOIN LATERAL (
+       SELECT delivery_id, CASE WHEN s.disabled AND NOT s.revoked THEN 'skipped' ELSE 'cancelled' END AS status
+         FROM webhooks.pending_delivery
+        WHERE endpoint_id = s.endpoint_id AND ${condition}
+          AND (lease_expires_at IS NULL OR lease_expires_at <= $1)
+        LIMIT ${MAX_CLOSED_DELIVERIES}
+          FOR UPDATE SKIP LOCKED) d
+     WHERE s.revoked OR s.disabled`,
+  )}) unsendable
     UNION ALL
     SELECT d.delivery_id, 'cancelled'
-      FROM unlinked x
-      ${buildPendingSql("branch_id IS NOT NULL AND (animal_id = x.animal_id OR (animal_id IS NULL AND x.animal_id IS NULL))")}
+      FROM uncovered u
+     CROSS JOIN LATERAL (
+       SELECT delivery_id
+         FROM webhooks.pending_delivery
+        WHERE endpoint_id = u.endpoint_id AND branch_id = u.branch_id
+          AND (lease_expires_at IS NULL OR lease_expires_at <= $1)
+        LIMIT ${MAX_CLOSED_DELIVERIES}
+          FOR UPDATE SKIP LOCKED) d
+    UNION ALL
+    SELECT d.delivery_id, 'cancelled'
+      FROM unlinked u
+     CROSS JOIN LATERAL (
+       SELECT delivery_id
+         FROM webhooks.pending_delivery
+        WHERE endpoint_id = u.endpoint_id AND branch_id IS NOT NULL
+          AND (animal_id = u.animal_id OR (animal_id IS NULL AND u.animal_id IS NULL))
+          AND (lease_expires_at IS NULL OR lease_expires_at <= $1)
+        LIMIT ${MAX_CLOSED_DELIVERIES}
+          FOR UPDATE SKIP LOCKED) d
      LIMIT ${MAX_CLOSED_DELIVERIES}
   )${CLOSE_CHOSEN_SQL}`;
 
 const SKIP_UNAPPROVED_SQL = `
-  WITH chosen AS MATERIALIZED (
+  WITH chosen AS MATERIALIZED (${buildUnionSql(
+    (condition) => `
     SELECT d.delivery_id, 'skipped' AS status
-      FROM ${READ_MODEL_SCHEMA}.webhook_endpoint x
-      JOIN ${READ_MODEL_SCHEMA}.partner_application a ON a.application_id = x.application_id
-      ${buildPendingSql("next_attempt_at < $2")}
-     WHERE x.environment = 'production' AND NOT a.webhook_origins ? x.origin AND ${READ_MODELS_CURRENT_SQL}
-     LIMIT ${MAX_CLOSED_DELIVERIES}
+      FROM ${READ_MODEL_SCHEMA}.webhook_endpoint e
+      JOIN ${READ_MODEL_SCHEMA}.partner_application a ON a.application_id = e.application_id
+     CROSS JOIN LATERAL (
+       SELECT delivery_id
+         FROM webhooks.pending_delivery
+        WHERE endpoint_id = e.endpoint_id AND ${condition}
+          AND next_attempt_at < $2 AND (lease_expires_at IS NULL OR lease_expires_at < $2)
+        LIMIT ${MAX_CLOSED_DELIVERIES}
+          FOR UPDATE SKIP LOCKED) d
+     WHERE e.environment = 'production' AND NOT a.webhook_origins ? e.origin AND ${READ_MODELS_CURRENT_SQL}`,
+  )}
   )${CLOSE_CHOSEN_SQL}`;
+
+/**
+ * Returns SQL that selects one batch of released and blocked deliveries. Each needs a separate query, because each has
+ * a separate index.
+ *
+ * @param buildPartSql creates one of the queries from the SQL condition of its deliveries
+ */
+function buildUnionSql(buildPartSql: (condition: string) => string): string {
+  const parts = Object.values(PENDING_CONDITIONS).map(buildPartSql);
+  return `SELECT * FROM (${parts.join(" UNION ALL ")}) parts LIMIT ${MAX_CLOSED_DELIVERIES}`;
+}

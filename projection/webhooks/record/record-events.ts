@@ -1,12 +1,14 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { isLogAvailable } from "../../../shared/eventstore/stream-failure.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { classify } from "../../../shared/runtime/failures.ts";
+import type { Logger } from "../../../shared/runtime/logger.ts";
 import { appendDerivedEvent, type DerivedEvent, SELECT_FAILURES_SQL } from "../../../shared/webhooks/derived-event.ts";
 import { requireSameLog } from "../../checkpoints/same-log.ts";
-import type { LogContext } from "../context.ts";
 
 /** Maximum number of endpoints or replays whose events are recorded before the others are considered again. */
 const MAX_ROWS = 200;
@@ -31,6 +33,13 @@ export interface UnrecordedEvent extends DerivedEvent {
   postponeSql?: string;
 }
 
+export interface RecordOptions {
+  client: EventStoreDBClient;
+  pool: pg.Pool;
+  log: EventLog;
+  logger: Logger;
+}
+
 /**
  * Appends events that the log does not contain yet, and notes that they are recorded. If the process dies in between, the
  * next pass finds the event in the log. If a stream cannot be read or extended, its event waits for a minute, and no
@@ -39,10 +48,10 @@ export interface UnrecordedEvent extends DerivedEvent {
  * @throws {LogUnavailableError} if no stream can be read
  * @throws {DifferentLogError} if the database was not built from this log; in this case, appends no event
  */
-export async function recordEvents(context: LogContext, unrecordedEvents: readonly UnrecordedEvent[]) {
+export async function recordEvents(options: RecordOptions, unrecordedEvents: readonly UnrecordedEvent[]) {
   if (unrecordedEvents.length === 0) return;
-  await requireSameLog(context);
-  const { pool, log, logger } = context;
+  await requireSameLog(options);
+  const { pool, log, logger } = options;
   const remainingEvents = unrecordedEvents.values();
   const recordRemaining = async () => {
     for (const unrecordedEvent of remainingEvents) {

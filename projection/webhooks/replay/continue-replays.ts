@@ -5,7 +5,6 @@ import { inTransaction } from "../../../shared/postgres/pool.ts";
 import { isLockTimeout, isPostgresUnavailable, isStatementTimeout } from "../../../shared/runtime/failures.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { divide } from "../../../shared/runtime/work.ts";
-import type { WebhooksContext } from "../context.ts";
 import { arrange, listGroups, type OrderableDelivery } from "../match/ordering.ts";
 import { buildActiveEndpointSql } from "../schedule/due.ts";
 import {
@@ -23,6 +22,11 @@ import {
  */
 const MAX_WAITING_DELIVERIES = 1_000;
 
+interface ReplayStepDeps {
+  pool: pg.Pool;
+  logger: Logger;
+}
+
 /**
  * Result of a step: `started` if deliveries were queued, `ended` if the replay has ended, `waiting` if it has to wait,
  * and `taken` if another process works on it, or if it ended before.
@@ -32,18 +36,19 @@ type ReplayStep = "started" | "ended" | "waiting" | "taken";
 /**
  * Replays one batch of each application that has unfinished replays. A replay that fails does not hold up the others.
  *
+ * @param clock returns milliseconds since 1970
  * @returns true if a batch was replayed, so that more batches may remain
  */
-export async function continueReplays({ pool, logger, clock }: WebhooksContext): Promise<boolean> {
+export async function continueReplays(deps: ReplayStepDeps, clock: () => number): Promise<boolean> {
   const steps: ReplayStep[] = [];
-  for (const replay of await findUnfinishedReplays(pool)) {
+  for (const replay of await findUnfinishedReplays(deps.pool)) {
     try {
-      steps.push(await continueReplay({ pool, logger }, replay, clock()));
+      steps.push(await continueReplay(deps, replay, clock()));
     } catch (error) {
       // A locked row or a slow statement may concern only this replay.
       if (isPostgresUnavailable(error) && !isLockTimeout(error) && !isStatementTimeout(error)) throw error;
-      logger.error({ error, replayId: replay.replayId }, "A replay failed. It is tried again after others.");
-      await moveBack(pool, replay.replayId, clock());
+      deps.logger.error({ error, replayId: replay.replayId }, "A replay failed. It is tried again after others.");
+      await moveBack(deps.pool, replay.replayId, clock());
     }
   }
   return steps.some((step) => step === "started" || step === "ended");
@@ -69,39 +74,34 @@ interface StepResult {
  *
  * @param now milliseconds since 1970
  */
-export async function continueReplay(
-  { pool, logger }: Pick<WebhooksContext, "pool" | "logger">,
-  replay: UnfinishedReplay,
-  now: number,
-): Promise<ReplayStep> {
-  const { step, requeued = [] } = await inTransaction(pool, async (client): Promise<StepResult> => {
+export async function continueReplay(deps: ReplayStepDeps, replay: UnfinishedReplay, now: number): Promise<ReplayStep> {
+  const { step, requeued = [] } = await inTransaction(deps.pool, async (client): Promise<StepResult> => {
     const progress = await lockProgress(client, replay.replayId, now);
     if (!progress) return { step: "taken" };
-    const { isActive, isBusy } = await checkEndpoint(client, replay.endpointId);
-    if (!isActive) {
+    if (!(await isEndpointActive(client, replay.endpointId))) {
       await recordProcessed(client, replay, replay.deliveryIds ?? []);
       await writeProgress(client, replay.replayId, { ...progress, outcome: "stopped" }, now);
       return { step: "ended" };
     }
-    if (isBusy) {
+    if (await hasManyWaitingDeliveries(client, replay.endpointId)) {
       await writeProgress(client, replay.replayId, progress, now);
       return { step: "waiting" };
     }
-    return replayBatch(client, logger, replay, progress, now);
+    return replayBatch(deps, client, replay, progress, now);
   });
-  await arrange(pool, listGroups(requeued), now);
+  await arrange(deps.pool, listGroups(requeued), now);
   return step;
 }
 
 async function replayBatch(
+  deps: ReplayStepDeps,
   client: pg.ClientBase,
-  logger: Logger,
   replay: UnfinishedReplay,
   progress: ReplayProgress,
   now: number,
 ): Promise<StepResult> {
   const deliveries = await selectDeliveries(client, replay, progress.nextCreatedAt);
-  const requeued = await requeueAll(client, logger, replay, deliveries, now);
+  const requeued = await requeueAll(deps, client, replay, deliveries, now);
   // Ids without a delivery that can be replayed count, too.
   const selectedCount = replay.deliveryIds?.length ?? deliveries.length;
   const hasMore = !replay.deliveryIds && deliveries.length === MAX_BATCH_SIZE;
@@ -117,8 +117,8 @@ async function replayBatch(
 
 /** Queues deliveries again. A delivery that Postgres refuses is excluded from the replay. */
 async function requeueAll(
+  { logger }: ReplayStepDeps,
   client: pg.ClientBase,
-  logger: Logger,
   replay: UnfinishedReplay,
   deliveries: readonly SelectedDelivery[],
   now: number,
@@ -159,22 +159,28 @@ async function recordProcessed(
   );
 }
 
-/** @returns `isBusy` if many deliveries of the endpoint wait */
-async function checkEndpoint(client: pg.ClientBase, endpointId: string) {
-  const { rows } = await client.query<{ isActive: boolean; isBusy: boolean }>({
-    name: "endpoint of replay",
-    text: `SELECT EXISTS (${buildActiveEndpointSql("$1::uuid")}) AS "isActive",
-                  (SELECT count(*) FROM (
-                    (SELECT FROM webhooks.pending_delivery
-                      WHERE endpoint_id = $1 AND NOT is_blocked AND failed_attempt_count = 0
-                      LIMIT ${MAX_WAITING_DELIVERIES})
-                    UNION ALL
-                    (SELECT FROM webhooks.pending_delivery
-                      WHERE endpoint_id = $1 AND is_blocked LIMIT ${MAX_WAITING_DELIVERIES})
-                  ) waiting) >= ${MAX_WAITING_DELIVERIES} AS "isBusy"`,
+async function isEndpointActive(client: pg.ClientBase, endpointId: string): Promise<boolean> {
+  const { rowCount } = await client.query({
+    name: "active endpoint",
+    text: buildActiveEndpointSql("$1::uuid"),
     values: [endpointId],
   });
-  return rows[0] ?? { isActive: false, isBusy: false };
+  return rowCount === 1;
+}
+
+async function hasManyWaitingDeliveries(client: pg.ClientBase, endpointId: string): Promise<boolean> {
+  const { rowCount } = await client.query({
+    name: "waiting deliveries",
+    text: `SELECT FROM (
+             (SELECT FROM webhooks.pending_delivery
+               WHERE endpoint_id = $1 AND NOT is_blocked AND failed_attempt_count = 0 LIMIT ${MAX_WAITING_DELIVERIES})
+             UNION ALL
+             (SELECT FROM webhooks.pending_delivery
+               WHERE endpoint_id = $1 AND is_blocked LIMIT ${MAX_WAITING_DELIVERIES})
+           ) waiting LIMIT ${MAX_WAITING_DELIVERIES}`,
+    values: [endpointId],
+  });
+  return rowCount === MAX_WAITING_DELIVERIES;
 }
 
 interface ReplayProgress {

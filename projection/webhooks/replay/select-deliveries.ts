@@ -91,13 +91,11 @@ const REQUEUE_SQL = `
            ordering_key IS NOT NULL
       FROM requeued
      WHERE status = 'pending'
-    ON CONFLICT DO NOTHING
   )
   SELECT endpoint_id AS "endpointId", ordering_key AS "orderingKey" FROM requeued`;
 
 /**
- * Queues deliveries again, in the caller's transaction. Deliveries that the request may not replay stay unchanged. A
- * delivery that is already queued stays queued.
+ * Queues deliveries again, in the caller's transaction. Deliveries that the request may not replay stay unchanged.
  * After the commit, the caller must arrange the groups of the deliveries.
  *
  * @param now milliseconds since 1970

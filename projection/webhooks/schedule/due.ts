@@ -41,19 +41,19 @@ export const buildActiveEndpointSql = (endpointIdSql: string) => `
 export const PENDING_CONDITIONS = { released: "NOT is_blocked", blocked: "is_blocked" };
 
 /**
- * Returns SQL of a recursive query that finds the different values of a column of pending deliveries, and null. The query
- * reads one index entry for each value, regardless of the number of deliveries.
+ * Returns SQL that finds the endpoints with pending deliveries. The query reads one index entry for each endpoint,
+ * regardless of the number of deliveries.
  *
- * @param name name of the query
- * @param condition an equality with the other columns of an index, or one of {@link PENDING_CONDITIONS}
+ * @param name name of the recursive query
+ * @param condition one of {@link PENDING_CONDITIONS}
  */
-export function buildDistinctPendingSql(name: string, column: string, condition: string): string {
+export function buildPendingEndpointsSql(name: string, condition: string): string {
   const buildSql = (afterSql: string) =>
-    `SELECT ${column} FROM webhooks.pending_delivery WHERE ${condition}${afterSql} ORDER BY ${column} LIMIT 1`;
+    `SELECT endpoint_id FROM webhooks.pending_delivery WHERE ${condition}${afterSql} ORDER BY endpoint_id LIMIT 1`;
   return `${name} AS (
     (${buildSql("")})
     UNION ALL
-    SELECT (${buildSql(` AND ${column} > ${name}.${column}`)}) FROM ${name} WHERE ${name}.${column} IS NOT NULL
+    SELECT (${buildSql(` AND endpoint_id > ${name}.endpoint_id`)}) FROM ${name} WHERE ${name}.endpoint_id IS NOT NULL
   )`;
 }
 
@@ -62,7 +62,7 @@ export function buildDistinctPendingSql(name: string, column: string, condition:
  * LIMIT, the query reads at most one delivery of each endpoint, in addition to leased deliveries.
  */
 const FIND_DUE_ENDPOINTS_SQL = `
-  WITH RECURSIVE ${buildDistinctPendingSql("endpoints", "endpoint_id", PENDING_CONDITIONS.released)},
+  WITH RECURSIVE ${buildPendingEndpointsSql("endpoints", PENDING_CONDITIONS.released)},
   due AS MATERIALIZED (
     SELECT x.endpoint_id
       FROM endpoints x

@@ -13,13 +13,16 @@ export interface Grant extends DueEndpoint {
 }
 
 /** Maximum number of attempts in progress. A hanging attempt costs a socket and about 30 KB of memory. */
-export const MAX_ATTEMPTS = 960;
+const MAX_ATTEMPTS = 960;
+
+/** Maximum number of claimed deliveries: attempts in progress, and attempts whose outcome is not yet recorded. */
+export const MAX_CLAIMED = 2 * MAX_ATTEMPTS;
 
 const MAX_GRANTED = 192;
 
 /**
- * An application may use this share of the free capacity, and an endpoint this share of what its application may still
- * use. So endpoints that hang leave some for others of their application.
+ * Shares of the capacity: an application may use a quarter of the free capacity, and an endpoint half of what its
+ * application may still use. So endpoints that hang leave capacity for other endpoints of their application.
  */
 const APPLICATION_SHARE = 1 / 4;
 const ENDPOINT_SHARE = 1 / 2;
@@ -31,7 +34,7 @@ const ENDPOINT_SHARE = 1 / 2;
 const MIN_PER_ENDPOINT = 4;
 const MAX_PER_ENDPOINT = 64;
 
-/** A longer attempt does not let its endpoint have more attempts at a time. */
+/** Maximum duration of an attempt that raises the limit of its endpoint. */
 const MAX_QUICK_ATTEMPT_MS = 1_000;
 
 interface EndpointState extends DueEndpoint {
@@ -52,18 +55,20 @@ interface ApplicationState {
 }
 
 /**
- * Decides whose deliveries a process attempts next, in one environment. Knows the endpoints with due deliveries, so that
- * a claim need not search them, and the attempts in progress. An outdated entry only causes a claim that finds nothing.
+ * Decides which deliveries a process attempts next, in one environment. Knows the attempts in progress, and the
+ * endpoints with due deliveries, so that a claim need not search for them. An outdated entry only causes a claim that
+ * finds nothing.
  *
  * Applications take turns, and so do the endpoints of an application. The limits are dynamic thresholds (Choudhury and
- * Hahne): an application may use a quarter of the free capacity. So a single application stops at a fifth of the
- * capacity, and others always find some.
+ * Hahne): an application may use a quarter of the free capacity. So a single application uses at most a fifth of the
+ * capacity, and others always find free capacity.
  */
 export class Schedule {
   /** The application that had a turn longest ago comes first. */
   readonly #applications = new Map<string, ApplicationState>();
   readonly #clock: () => number;
   #inProgress = 0;
+  #claimedCount = 0;
 
   /** @param clock returns the milliseconds since any fixed point in time */
   constructor(clock: () => number) {
@@ -85,8 +90,8 @@ export class Schedule {
   /** Decides how many deliveries of each endpoint to claim now. */
   grant(): Grant[] {
     const counts = new Map<EndpointState, number>();
+    let remaining = Math.min(MAX_GRANTED, MAX_ATTEMPTS - this.#inProgress, MAX_CLAIMED - this.#claimedCount);
     let free = MAX_ATTEMPTS - this.#inProgress;
-    let remaining = Math.min(MAX_GRANTED, free);
     const used = new Map([...this.#applications].map(([id, { inProgress }]) => [id, inProgress]));
     let isGranting = true;
     while (isGranting) {
@@ -146,12 +151,13 @@ export class Schedule {
     if (!state.hasMore && !found.isNew) found.isDue = false;
   }
 
-  /** @returns function that ends the attempt */
-  start(endpoint: DueEndpoint): (isSuccess: boolean) => void {
+  /** @returns function that ends the attempt. It returns another function, to call when the outcome is recorded */
+  start(endpoint: DueEndpoint): (isSuccess: boolean) => () => void {
     const startedAt = this.#clock();
     const application = this.#findApplication(endpoint.applicationId);
     const state = this.#find(endpoint);
     this.#inProgress += 1;
+    this.#claimedCount += 1;
     application.inProgress += 1;
     state.inProgress += 1;
     return (isSuccess) => {
@@ -163,6 +169,9 @@ export class Schedule {
       this.#inProgress -= 1;
       application.inProgress -= 1;
       state.inProgress -= 1;
+      return () => {
+        this.#claimedCount -= 1;
+      };
     };
   }
 

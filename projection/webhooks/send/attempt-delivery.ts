@@ -7,6 +7,7 @@ import type { AttemptError } from "../../../shared/webhooks/attempt-error.ts";
 import {
   createCommonHeaders,
   createSignatureHeaders,
+  type SignedContent,
   toDeliveryTimestamp,
   toSignedText,
 } from "../../../shared/webhooks/delivery-headers.ts";
@@ -69,7 +70,7 @@ async function signAndSend(
   signal: AbortSignal,
   traceHeaders: Record<string, string> | undefined,
 ): Promise<SendResult | undefined> {
-  const { secretReader, signAsymmetrically, brand, logger } = options;
+  const { secretReader, brand, logger } = options;
   const { applicationId, deliveryId, endpointId, attemptNumber: number, url, body: standardBody } = delivery;
   if (standardBody === undefined) {
     logger.error({ deliveryId, endpointId }, "The read models lack the event of a delivery.");
@@ -78,21 +79,14 @@ async function signAndSend(
   try {
     const signingSecrets = await Promise.all(delivery.encryptedSecrets.map(secretReader.open));
     if (signingSecrets.length === 0) throw new Error("The endpoint has no secret.");
-    if (delivery.hasAsymmetricSignature && !signAsymmetrically)
-      throw new Error("The endpoint asks for asymmetric signatures, but there is no signing key.");
     const { body, contentType } = formatWebhookBody(standardBody, delivery.bodyFormat);
     const content = { deliveryId, timestamp: toDeliveryTimestamp(delivery.startedAt), body };
-    const asymmetricSignature = delivery.hasAsymmetricSignature && (await signAsymmetrically?.(toSignedText(content)));
-    // The names of custom headers never equal those of other headers.
-    const customHeaders = delivery.encryptedHeaders.map(async ({ name, encryptedValue }) => [
-      name,
-      await secretReader.open(encryptedValue),
-    ]);
+    const asymmetricSignatures = await createAsymmetricSignatures(delivery, content, options);
     const headers = {
-      ...Object.fromEntries(await Promise.all(customHeaders)),
+      ...(await openHeaders(delivery, secretReader)),
       ...createCommonHeaders(contentType),
       ...traceHeaders,
-      ...createSignatureHeaders(content, signingSecrets, brand, asymmetricSignature ? [asymmetricSignature] : []),
+      ...createSignatureHeaders(content, signingSecrets, brand, asymmetricSignatures),
     };
     const sendResult = await send(url, headers, body, { ...options, applicationId, signal });
     const { statusCode, error: fault, durationMs } = sendResult ?? {};
@@ -113,6 +107,29 @@ function createUnsentResult(error: AttemptError): SendResult {
   return { statusCode: null, error, retryAfter: null, responseBody: null, durationMs: 0 };
 }
 
+/** Returns the asymmetric signature if the endpoint asks for it. @throws if no signing key is configured */
+async function createAsymmetricSignatures(
+  { hasAsymmetricSignature }: ClaimedDelivery,
+  content: SignedContent,
+  { signAsymmetrically }: AttemptOptions,
+): Promise<string[]> {
+  if (!hasAsymmetricSignature) return [];
+  if (!signAsymmetrically) throw new Error("The endpoint asks for asymmetric signatures, but there is no signing key.");
+  return [await signAsymmetrically(toSignedText(content))];
+}
+
+/** Decrypts the custom headers of the endpoint. Their names never equal the names of other headers. */
+async function openHeaders(
+  { encryptedHeaders }: ClaimedDelivery,
+  secretReader: SecretReader,
+): Promise<Record<string, string>> {
+  const entries = encryptedHeaders.map(async ({ name, encryptedValue }) => [
+    name,
+    await secretReader.open(encryptedValue),
+  ]);
+  return Object.fromEntries(await Promise.all(entries));
+}
+
 interface SecretReader {
   /** Decrypts a secret. @throws if the encryption key is unknown or the encrypted text is damaged */
   open(encryptedSecret: string): Promise<string>;
@@ -125,10 +142,18 @@ const SECRET_BYTES = 500;
 
 /** Caches decrypted secrets, so that not every delivery decrypts its secret again. */
 export function createSecretCache(reader: SecretReader): SecretReader {
-  const openedSecrets = new LRUCache<string, string>({
+  const openedSecrets = new LRUCache<string, Promise<string>>({
     maxSize: MAX_CACHE_BYTES,
     sizeCalculation: (_, encryptedSecret) => SECRET_BYTES + 2 * encryptedSecret.length,
-    fetchMethod: (encryptedSecret) => reader.open(encryptedSecret),
   });
-  return { open: (encryptedSecret) => openedSecrets.forceFetch(encryptedSecret) };
+  return {
+    open(encryptedSecret) {
+      const openedSecret = openedSecrets.get(encryptedSecret);
+      if (openedSecret) return openedSecret;
+      const secretPromise = reader.open(encryptedSecret);
+      openedSecrets.set(encryptedSecret, secretPromise);
+      secretPromise.catch(() => openedSecrets.delete(encryptedSecret));
+      return secretPromise;
+    },
+  };
 }

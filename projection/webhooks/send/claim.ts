@@ -51,6 +51,14 @@ interface ClaimedEndpoint {
   pauseMs: number;
 }
 
+interface EndpointRow {
+  ordinal: number;
+  failing: boolean;
+  /** Null if deliveries may not be sent to the endpoint. */
+  capacity: number | null;
+  pauseMs: number;
+}
+
 interface DeliveryRow extends Omit<ClaimedDelivery, "startedAt" | "body" | "encryptedSecrets" | "encryptedHeaders"> {
   event: PublicEventRow | null;
   encryptedSecret: string | null;
@@ -58,15 +66,8 @@ interface DeliveryRow extends Omit<ClaimedDelivery, "startedAt" | "body" | "encr
   encryptedHeaders: EncryptedHeader[] | null;
 }
 
-interface ClaimRow {
-  /** Number of the grant, counted from 1. */
-  ordinal: number;
-  isFailing: boolean;
-  /** Null if deliveries may not be sent to the endpoint. */
-  capacity: number | null;
-  pauseMs: number;
-  deliveries: DeliveryRow[];
-}
+/** An endpoint without claimed deliveries has one row. */
+type ClaimRow = EndpointRow & (DeliveryRow | { deliveryId: null });
 
 /**
  * Claims and leases due deliveries, at most as many as the schedule has granted.
@@ -93,15 +94,27 @@ export async function claimDueDeliveries(
     senderId,
   ];
   const { rows } = await db.query<ClaimRow>({ name: "claim due deliveries", text: CLAIM_SQL, values });
-  return {
-    deliveries: rows.flatMap((row) => row.deliveries.map((delivery) => toClaimedDelivery(delivery, now))),
-    endpoints: rows.flatMap(({ ordinal, isFailing, capacity, pauseMs, deliveries }) => {
-      const endpoint = grants[ordinal - 1];
-      return endpoint
-        ? [{ endpoint, isFailing, pauseMs, hasMore: capacity !== null && deliveries.length >= capacity }]
-        : [];
-    }),
-  };
+  return toClaim(rows, grants, now);
+}
+
+function toClaim(rows: readonly ClaimRow[], grants: readonly Grant[], now: number) {
+  const deliveries: ClaimedDelivery[] = [];
+  const countsByOrdinal = new Map<number, EndpointRow & { count: number }>();
+  for (const row of rows) {
+    const { ordinal, failing, capacity, pauseMs, ...delivery } = row;
+    const countBefore = countsByOrdinal.get(ordinal)?.count ?? 0;
+    const hasDelivery = delivery.deliveryId !== null;
+    if (hasDelivery) deliveries.push(toClaimedDelivery(delivery, now));
+    const count = countBefore + (hasDelivery ? 1 : 0);
+    countsByOrdinal.set(ordinal, { ordinal, failing, capacity, pauseMs, count });
+  }
+  const endpoints = grants.flatMap((endpoint, index): ClaimedEndpoint[] => {
+    const row = countsByOrdinal.get(index + 1);
+    if (!row) return [];
+    const { failing: isFailing, pauseMs } = row;
+    return [{ endpoint, isFailing, pauseMs, hasMore: row.capacity !== null && row.count >= row.capacity }];
+  });
+  return { deliveries, endpoints };
 }
 
 function toClaimedDelivery(row: DeliveryRow, now: number): ClaimedDelivery {
@@ -245,22 +258,20 @@ const CLAIM_SQL = `
     ON CONFLICT DO NOTHING
   ),
   ${RECORD_STARTS_SQL}
-  SELECT x.ordinal, x.failing AS "isFailing", x.capacity, ${PAUSE_MS_SQL} AS "pauseMs",
-         COALESCE(d.deliveries, '[]') AS deliveries
+  SELECT x.ordinal, x.failing, x.capacity, ${PAUSE_MS_SQL} AS "pauseMs",
+         d.delivery_id AS "deliveryId", d.endpoint_id AS "endpointId", d.application_id AS "applicationId",
+         d.environment, d.cause_id AS "causeId", d.correlation_id AS "correlationId", d.event, x.url,
+         d.attempt_count AS "attemptNumber", d.failed_attempt_count AS "failedAttemptCount", d.traceparent,
+         d.ordering_key AS "orderingKey", x.body_format AS "bodyFormat",
+         d.encrypted_secret AS "encryptedSecret", d.former_secrets AS "formerSecrets", d.headers AS "encryptedHeaders",
+         COALESCE(d.asymmetric_signature, false) AS "hasAsymmetricSignature"
     FROM allotted x
     LEFT JOIN counted ON counted.endpoint_id = x.endpoint_id
-    LEFT JOIN (
-      SELECT leased.endpoint_id, json_agg(json_build_object(
-               'deliveryId', leased.delivery_id, 'endpointId', leased.endpoint_id, 'applicationId', d.application_id,
-               'environment', d.environment, 'causeId', d.cause_id, 'correlationId', d.correlation_id, 'url', x.url,
-               'attemptNumber', leased.attempt_count, 'failedAttemptCount', leased.failed_attempt_count,
-               'traceparent', leased.traceparent, 'orderingKey', leased.ordering_key, 'bodyFormat', x.body_format,
-               'encryptedSecret', s.encrypted_secret, 'formerSecrets', s.former_secrets, 'encryptedHeaders', s.headers,
-               'hasAsymmetricSignature', COALESCE(s.asymmetric_signature, false),
-               'event', CASE WHEN e.type IS NOT NULL THEN json_build_object(${PUBLIC_EVENT_JSON_SQL}) END)) AS deliveries
-        FROM leased
-        JOIN allotted x USING (endpoint_id)
-        JOIN webhooks.delivery d USING (delivery_id)
-        LEFT JOIN ${READ_MODEL_SCHEMA}.public_event e USING (event_id)
-        LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_secret s ON s.endpoint_id = leased.endpoint_id
-       GROUP BY leased.endpoint_id) d ON d.endpoint_id = x.endpoint_id`;
+    LEFT JOIN (SELECT leased.*, d.application_id, d.environment, d.cause_id, d.correlation_id,
+                      s.encrypted_secret, s.former_secrets, s.headers, s.asymmetric_signature,
+                      CASE WHEN e.type IS NOT NULL THEN json_build_object(${PUBLIC_EVENT_JSON_SQL}) END AS event
+                 FROM leased
+                 JOIN webhooks.delivery d USING (delivery_id)
+                 LEFT JOIN ${READ_MODEL_SCHEMA}.public_event e USING (event_id)
+                 LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_secret s ON s.endpoint_id = leased.endpoint_id) d
+      ON d.endpoint_id = x.endpoint_id`;

@@ -14,7 +14,7 @@ export interface Connections {
    * origin and addresses, or opens a new one to the first address that accepts it. Requests never wait for each other. The
    * caller must end the request and limit its time.
    *
-   * @param useNewConnection true to close the idle connections first
+   * @param useNewConnection true to open a new connection for this request only
    */
   post(applicationId: string, destination: SafeDestination, headers: Headers, useNewConnection: boolean): ClientRequest;
   /** Returns the error code of an attempt whose time limit expired before it had a connection. */
@@ -54,12 +54,10 @@ const MAX_HEADER_BYTES = 16_384;
 export function createConnections(egressProxy?: EgressProxy): Connections {
   const idleSockets = new Set<Duplex>();
   const agents = { "http:": createAgent(http.Agent, idleSockets), "https:": createAgent(https.Agent, idleSockets) };
+  const singleUseAgent = createAgent(https.Agent, idleSockets, false);
   return {
     post(applicationId, { url, addresses }, headers, useNewConnection) {
       const isSecure = url.protocol === "https:";
-      const agent = agents[isSecure ? "https:" : "http:"];
-      const pool = `${applicationId} ${url.origin} ${addresses.join()}`;
-      if (useNewConnection) for (const socket of agent.freeSockets[pool] ?? []) socket.destroy();
       const name = url.hostname.replace(/^\[|\]$/g, "");
       const options: PooledOptions = {
         method: "POST",
@@ -79,8 +77,8 @@ export function createConnections(egressProxy?: EgressProxy): Connections {
         path: url.href.slice(url.origin.length),
         headers: { Host: url.host, ...headers },
         maxHeaderSize: MAX_HEADER_BYTES,
-        agent,
-        pool,
+        agent: useNewConnection ? isSecure && singleUseAgent : agents[isSecure ? "https:" : "http:"],
+        pool: `${applicationId} ${url.origin} ${addresses.join()}`,
         // Plain http is only allowed to loopback addresses.
         egressProxy: isSecure && !isLoopback(addresses[0]) ? egressProxy : undefined,
       };
@@ -89,7 +87,7 @@ export function createConnections(egressProxy?: EgressProxy): Connections {
     judgeTimeout: () => egressProxy?.judgeTimeout() ?? "connection_timeout",
     close() {
       egressProxy?.close();
-      for (const agent of Object.values(agents)) agent.destroy();
+      for (const agent of [...Object.values(agents), singleUseAgent]) agent.destroy();
     },
   };
 }
@@ -116,8 +114,11 @@ interface PooledOptions
   egressProxy: EgressProxy | undefined;
 }
 
-/** @param idleSockets idle connections of all agents. The connection that has been idle longest comes first. */
-function createAgent(BaseAgent: typeof http.Agent, idleSockets: Set<Duplex>): http.Agent {
+/**
+ * @param idleSockets idle connections of all agents. The connection that has been idle longest comes first.
+ * @param keepAlive false to close each connection after its request
+ */
+function createAgent(BaseAgent: typeof http.Agent, idleSockets: Set<Duplex>, keepAlive = true): http.Agent {
   function removeIdleSocket(this: Duplex) {
     idleSockets.delete(this);
   }
@@ -162,5 +163,5 @@ function createAgent(BaseAgent: typeof http.Agent, idleSockets: Set<Duplex>): ht
       super.reuseSocket(socket, request);
     }
   }
-  return new PoolingAgent({ keepAlive: true, maxFreeSockets: MAX_IDLE_SOCKETS_PER_POOL, timeout: IDLE_TIMEOUT_MS });
+  return new PoolingAgent({ keepAlive, maxFreeSockets: MAX_IDLE_SOCKETS_PER_POOL, timeout: IDLE_TIMEOUT_MS });
 }

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { checkNatsSettings, NATS_SETTING_NAMES } from "../../../projection/relay/nats-settings.ts";
+import { NATS_SETTING_NAMES, toNatsSettings } from "../../../projection/relay/nats-settings.ts";
 import { ConfigError, readConfig } from "../../../shared/runtime/config.ts";
 import { createNatsIdentities } from "../../support/nats-identities.ts";
 import { getTlsFile } from "../../support/nats-server.ts";
@@ -8,17 +8,28 @@ const NATS_URL = "nats://127.0.0.1:4222";
 const SEED = "SUAIBDPBAUTWCWBKIO6XHQNINK5FWJW4OHLXC3HQ2KFE4PEJUA44CNHTC4";
 
 function readNatsSettings(env: Record<string, string>) {
-  return checkNatsSettings(readConfig(NATS_SETTING_NAMES, { NATS_URL, ...env }));
+  return toNatsSettings(readConfig(NATS_SETTING_NAMES, { NATS_URL, ...env }));
 }
 
 describe("settings of the connection to NATS", () => {
-  it("valid settings are accepted, and only NATS_URL is required", () => {
-    expect(readNatsSettings({}).NATS_URL).to.equal(NATS_URL);
+  it("only NATS_URL is required", () => {
+    expect(readNatsSettings({}).url).to.equal(NATS_URL);
+  });
+
+  it("credentials, certificates and replicas are read", () => {
     const { credentials } = createNatsIdentities();
     const [caFile, certFile, keyFile] = ["servers-ca.cert", "client.cert", "client.key"].map(getTlsFile);
-    const files = { NATS_CA_FILE: caFile!, NATS_CERT_FILE: certFile!, NATS_KEY_FILE: keyFile! };
-    expect(readNatsSettings({ ...files, NATS_CREDENTIALS: credentials })).to.deep.include(files);
-    expect(readNatsSettings({ NATS_NKEY_SEED: SEED }).NATS_NKEY_SEED).to.equal(SEED);
+    const env = { NATS_CA_FILE: caFile!, NATS_CERT_FILE: certFile!, NATS_KEY_FILE: keyFile! };
+    expect(readNatsSettings({ ...env, NATS_CREDENTIALS: credentials, NATS_STREAM_REPLICAS: "3" })).to.deep.equal({
+      url: NATS_URL,
+      credentials,
+      nkeySeed: undefined,
+      caFile,
+      certFile,
+      keyFile,
+      streamReplicas: 3,
+    });
+    expect(readNatsSettings({ NATS_NKEY_SEED: SEED }).nkeySeed).to.equal(SEED);
   });
 
   const certFile = getTlsFile("client.cert");

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { closeUnsendableDeliveries } from "../../../projection/webhooks/record/close-deliveries.ts";
 import { findExpiringSecrets } from "../../../projection/webhooks/record/record-events.ts";
 import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
-import { applicationEventType } from "../../../shared/domain/events/partner.ts";
+import { applicationEventType, type InstallationEvent } from "../../../shared/domain/events/partner.ts";
 import {
   animalLinkBody,
   endpointDisabledBody,
@@ -51,13 +51,18 @@ describe("endpoints that belong to an application", () => {
 
   const grant = { scopes: ["webhooks:write"], branchIds: null, animalAccess: "linked" } as const;
   const approval = { ...grant, scopes: [...grant.scopes], approvedBy: null, rateLimitPerMinute: 100 };
-  const narrow = ({ installationId, clinicId } = endpoint) =>
-    world.append(
-      `installation-${installationId}`,
-      { type: "InstallationNarrowed", data: { installationId, ...grant, scopes: [...grant.scopes] } },
-      { environment, clinicId },
-    );
-  const revoke = (of = endpoint) => world.revokeInstallation(of);
+  /** Appends an event of the installation of an endpoint's application. @returns the event's id */
+  const changeInstallation = (
+    { installationId, clinicId }: Endpoint,
+    type: "InstallationNarrowed" | "InstallationRevoked",
+    data: object = {},
+  ) =>
+    world.append(`installation-${installationId}`, { type, data: { installationId, ...data } } as InstallationEvent, {
+      environment,
+      clinicId,
+    });
+  const narrow = (of = endpoint) => changeInstallation(of, "InstallationNarrowed", grant);
+  const revoke = (of = endpoint) => changeInstallation(of, "InstallationRevoked", { reason: null });
   /** Installs the application at another clinic. */
   const approveAt = (clinicId: string, { applicationId } = endpoint) => {
     const installationId = deriveInstallationId(applicationId, clinicId);
@@ -74,7 +79,12 @@ describe("endpoints that belong to an application", () => {
       { type: "AnimalLinkWithdrawn", data: { animalId, clinicId, applicationId, linkId, requestedBy: "owner" } },
       { environment, clinicId },
     );
-  const sendTest = (of = endpoint) => world.sendTest(of, {});
+  const sendTest = async ({ endpointId, applicationId } = endpoint) => {
+    const testId = randomUUID();
+    const data = { endpointId, applicationId, testId };
+    await world.append(`webhookEndpoint-${testId}`, { type: "WebhookEndpointTested", data }, { environment });
+    return testId;
+  };
   const readDeliveries = async ({ endpointId } = endpoint) =>
     (
       await world.pool.query<{ clinic_id: string | null; event_type: string; status: string }>(
@@ -151,7 +161,11 @@ describe("endpoints that belong to an application", () => {
     receiver.setDefaultReaction({ status: 503, headers: { "Retry-After": "3600" } });
     const pendingId = await narrow();
     await world.awaitFirstResponse(pendingId, endpoint, 503);
-    await world.revokeApplication(endpoint);
+    const { applicationId } = endpoint;
+    await world.append(`partnerApplication-${applicationId}`, {
+      type: "ApplicationRevoked",
+      data: { applicationId, reason: null },
+    });
     await world.awaitStatus(pendingId, endpoint, "cancelled");
     const requestCount = receiver.requests.length;
     receiver.setDefaultReaction({});

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type { Role } from "../../../projection/roles/role.ts";
+import { MAX_CLAIMED } from "../../../projection/webhooks/schedule/schedule.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/webhooks/delivery-id.ts";
 import { createTestPool } from "../../support/connections.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -91,12 +92,20 @@ describe("a fault that concerns one endpoint", () => {
   });
 
   /** Runs a test while a transaction holds locks on rows of the faulty endpoint, by default on its deliveries. */
-  function whileLocked(test: () => Promise<void>, table = "delivery"): Promise<void> {
-    const condition =
-      table === "attempt"
-        ? "delivery_id IN (SELECT delivery_id FROM webhooks.delivery WHERE endpoint_id = $1)"
-        : "endpoint_id = $1";
-    return world.whileLocked(`${table} WHERE ${condition}`, [faultyEndpoint.endpointId], test);
+  async function whileLocked(test: () => Promise<void>, table = "delivery"): Promise<void> {
+    const locker = await world.pool.connect();
+    try {
+      await locker.query("SET idle_in_transaction_session_timeout = 0; BEGIN");
+      const values = [faultyEndpoint.endpointId];
+      const condition =
+        table === "attempt"
+          ? "delivery_id IN (SELECT delivery_id FROM webhooks.delivery WHERE endpoint_id = $1)"
+          : "endpoint_id = $1";
+      await locker.query(`SELECT FROM webhooks.${table} WHERE ${condition} FOR UPDATE`, values);
+      await test();
+    } finally {
+      locker.release(true);
+    }
   }
 
   it("does not stop replays of other deliveries while somebody locks its delivery", async () => {
@@ -173,11 +182,27 @@ describe("a fault that concerns one endpoint", () => {
     for (const id of faultyIds) await world.awaitStatus(id, faultyEndpoint, "failed");
   });
 
+  /** Inserts due deliveries of an event to the faulty endpoint. */
+  const insertPendingDeliveries = (eventId: string, deliveryIds: readonly string[]) =>
+    world.pool.query(
+      `WITH ids AS MATERIALIZED (SELECT unnest($1::uuid[]) AS id),
+            queued AS (
+              INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, event_id, event_position,
+                next_attempt_at, failed_attempt_count, attempt_count) SELECT id, $2, $5, 0, now(), 0, 0 FROM ids)
+       INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
+         event_type, event_position, status, cause_id, correlation_id, next_attempt_at, created_at, updated_at)
+       SELECT id, $2, $3, $4, 'production', $5, 'appointment.created', 0, 'pending', id, id, now(), now(), now()
+         FROM ids`,
+      [deliveryIds, faultyEndpoint.endpointId, faultyEndpoint.clinicId, faultyEndpoint.applicationId, eventId],
+    );
+
   it("does not stop the claims of other deliveries while outcomes of 2,000 locked deliveries wait", async () => {
     await world.stopRoles(webhooks);
     const { eventId } = await world.requestAppointment(randomUUID());
-    const deliveryIds = Array.from({ length: 2_000 }, () => randomUUID());
-    await world.insertDueDeliveries(faultyEndpoint, eventId, deliveryIds);
+    await insertPendingDeliveries(
+      eventId,
+      Array.from({ length: 2_000 }, () => randomUUID()),
+    );
     await world.awaitRows("public_event", "event_id = $1", [eventId]);
     const awaitDelivered = async () => {
       const { eventId } = await world.requestAppointment(endpoint.clinicId);
@@ -185,7 +210,7 @@ describe("a fault that concerns one endpoint", () => {
     };
     await whileLocked(async () => {
       webhooks = world.start.webhooks({ timeoutMs: 120_000 });
-      await eventually("the requests", () => receiver.requests.length >= 1_900);
+      await eventually("the requests", () => receiver.requests.length >= MAX_CLAIMED);
       await awaitDelivered();
     });
     await eventually("the outcomes", async () => {
@@ -199,7 +224,7 @@ describe("a fault that concerns one endpoint", () => {
     await world.stopRoles(webhooks);
     const { eventId } = await world.requestAppointment(faultyEndpoint.clinicId);
     const deliveryId = deriveWebhookDeliveryId(eventId, faultyEndpoint.endpointId);
-    await world.insertDueDeliveries(faultyEndpoint, eventId, [deliveryId]);
+    await insertPendingDeliveries(eventId, [deliveryId]);
     await world.pool.query("INSERT INTO webhooks.attempt (delivery_id, number, started_at) VALUES ($1, 1, now())", [
       deliveryId,
     ]);

@@ -7,7 +7,7 @@ import { deriveWebhookDeliveryId } from "../../../shared/webhooks/delivery-id.ts
 import { startReceiver } from "../../support/receiver.ts";
 import { useResource } from "../../support/resources.ts";
 import { listAcceptingLibraries, webhookLibraryNames } from "../../support/webhook-libraries.ts";
-import { createWorld } from "./world.ts";
+import { createWorld, type Endpoint } from "./world.ts";
 
 describe("webhook delivery", () => {
   const world = useResource(createWorld);
@@ -82,6 +82,19 @@ describe("webhook delivery", () => {
     expect(receiver.requests).to.have.length(0);
   });
 
+  async function requestTest(endpoint: Endpoint): Promise<string> {
+    const testId = randomUUID();
+    await world.append(
+      `webhookEndpoint-${testId}`,
+      {
+        type: "WebhookEndpointTested",
+        data: { endpointId: endpoint.endpointId, applicationId: endpoint.applicationId, testId },
+      },
+      { environment: "production", clinicId: endpoint.clinicId },
+    );
+    return testId;
+  }
+
   it("a test webhook is delivered only to the tested endpoint, with a signature", async () => {
     // A test webhook is sent regardless of the endpoint's event types and branches.
     const endpoint = await world.registerEndpoint(receiver.url, {
@@ -90,7 +103,7 @@ describe("webhook delivery", () => {
     });
     const { clinicId, applicationId, endpointId } = endpoint;
     const siblingEndpoint = await world.registerEndpoint(receiver.url, { clinicId });
-    const testId = await world.sendTest(endpoint);
+    const testId = await requestTest(endpoint);
     const { attempts } = await world.awaitStatus(testId, endpoint, "delivered");
     expect(attempts.map(({ status_code }) => status_code)).to.deep.equal([200]);
     const [request] = receiver.requests;
@@ -116,5 +129,17 @@ describe("webhook delivery", () => {
       [testId],
     );
     expect(rows).to.deep.equal([{ endpoint_id: endpointId, application_id: applicationId }]);
+  });
+
+  it("a failed test webhook is retried, and can be replayed after the last retry", async () => {
+    const endpoint = await world.registerEndpoint(receiver.url);
+    receiver.setDefaultReaction({ status: 500 });
+    const testId = await requestTest(endpoint);
+    await world.awaitStatus(testId, endpoint, "failed");
+    expect(receiver.requests).to.have.length(4);
+    receiver.setDefaultReaction({});
+    const deliveryId = await world.requestReplay(testId, endpoint);
+    await world.awaitStatus(testId, endpoint, "delivered");
+    expect(new Set(receiver.listDeliveryRequests(deliveryId).map(({ body }) => body)).size).to.equal(1);
   });
 });

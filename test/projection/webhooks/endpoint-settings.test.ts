@@ -59,6 +59,17 @@ describe("changed settings of an endpoint", () => {
     expect(listAcceptingLibraries(endpoint.secret, lastRequest!)).to.deep.equal(webhookLibraryNames);
   });
 
+  it("custom headers are sent until they are removed", async () => {
+    const endpoint = await world.registerEndpoint(receiver.url);
+    await world.changeEndpoint(endpoint, "WebhookEndpointChanged", {
+      headers: await sealHeaders({ "X-Api-Key": "one" }),
+    });
+    await deliver(endpoint);
+    await world.changeEndpoint(endpoint, "WebhookEndpointChanged", { headers: [] });
+    await deliver(endpoint);
+    expect(receiver.requests.map(({ headers }) => headers["x-api-key"])).to.deep.equal(["one", undefined]);
+  });
+
   it("a delivery whose custom headers cannot be decrypted is not sent", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     await world.changeEndpoint(endpoint, "WebhookEndpointChanged", {
@@ -114,5 +125,22 @@ describe("changed settings of an endpoint", () => {
     await awaitDelivered(updateId, endpoint);
     await awaitDelivered(eventId, endpoint);
     expect(await world.readDelivery(laterEventId, endpoint)).to.equal(undefined);
+  });
+
+  it("two dispatchers together keep the rate limit of an endpoint", async () => {
+    const endpoint = await world.registerEndpoint(receiver.url);
+    await world.changeEndpoint(endpoint, "WebhookEndpointChanged", { rateLimitPerSecond: 10 });
+    const eventIds: string[] = [];
+    for (let count = 0; count < 30; count += 1)
+      eventIds.push((await world.requestAppointment(endpoint.clinicId)).eventId);
+    for (const eventId of eventIds) await awaitDelivered(eventId, endpoint);
+    const { rows } = await world.pool.query<{ count: number; seconds: number }>(
+      `SELECT count(*)::integer AS count, extract(epoch FROM max(started_at) - min(started_at))::float8 AS seconds
+         FROM webhooks.attempt JOIN webhooks.delivery USING (delivery_id) WHERE endpoint_id = $1`,
+      [endpoint.endpointId],
+    );
+    expect(rows[0]?.count).to.equal(30);
+    // The limit permits 30 attempts within 2.8 seconds. The time of an attempt is that of its process, before the claim.
+    expect(rows[0]?.seconds).to.be.above(2.3);
   });
 });

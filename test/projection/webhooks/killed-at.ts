@@ -9,7 +9,8 @@ export const killingSteps = [
   "committed release | lease",
   "lease | send",
   "response | record",
-  "record | release",
+  "record | commit",
+  "committed record | release",
   "event found | event appended",
   "event appended | row deleted",
 ] as const;
@@ -25,8 +26,9 @@ const triggers: Record<KillingStep, { timing: "before" | "after"; statement: Reg
   "released | committed": { timing: "after", statement: /^release deliveries/ },
   "committed release | lease": { timing: "after", statement: /^COMMIT release deliveries/ },
   "lease | send": { timing: "after", statement: /^claim due deliveries/ },
-  "response | record": { timing: "before", statement: /^write outcomes/ },
-  "record | release": { timing: "after", statement: /^write outcomes/ },
+  "response | record": { timing: "before", statement: /^write (successes|attempts)/ },
+  "record | commit": { timing: "after", statement: /^move deliveries/ },
+  "committed record | release": { timing: "after", statement: /^(write successes|COMMIT move deliveries)/ },
   "event found | event appended": { timing: "after", statement: /^unrecorded failures/ },
   "event appended | row deleted": { timing: "before", statement: /^DELETE FROM webhooks\.failing_endpoint/ },
 };
@@ -43,7 +45,7 @@ export function killAt(step: KillingStep, pool: pg.Pool, signal: NodeJS.Signals)
       if (typeof parameters.at(-1) === "function") return query(...parameters);
       const name = getStatementName(parameters[0]);
       const statementName = name === "COMMIT" ? `COMMIT ${lastWrite}` : name;
-      if (name === "release deliveries") lastWrite = name;
+      if (name === "release deliveries" || name === "move deliveries") lastWrite = name;
       if (statement.test(statementName) && timing === "before") kill();
       const queryResult = (await query(...parameters)) as pg.QueryResult;
       const isReached = timing === "after" && statement.test(statementName);
@@ -60,9 +62,9 @@ export function killAt(step: KillingStep, pool: pg.Pool, signal: NodeJS.Signals)
   });
 }
 
-/** Some statements return a row with an empty list if they have found no delivery. */
+/** Some statements return a row without an endpoint if they have found no delivery. */
 function concernsDelivery({ rows, rowCount }: pg.QueryResult): boolean {
-  return rows.length === 0 ? rowCount !== 0 : rows.some(({ queued, deliveries = queued }) => deliveries?.length !== 0);
+  return rows.length === 0 ? rowCount !== 0 : rows.some(({ endpointId }) => endpointId !== null);
 }
 
 function getStatementName(statement: unknown): string {

@@ -91,7 +91,14 @@ describe("the lifecycle of a delivery", () => {
 
   const revocations: [string, (endpoint: Endpoint) => Promise<unknown>][] = [
     ["endpoint", (endpoint) => world.changeEndpoint(endpoint, "WebhookEndpointRevoked")],
-    ["installation", (endpoint) => world.revokeInstallation(endpoint)],
+    [
+      "installation",
+      ({ installationId }) =>
+        world.append(`installation-${installationId}`, {
+          type: "InstallationRevoked",
+          data: { installationId, reason: null },
+        }),
+    ],
   ];
   for (const [name, revoke] of revocations)
     it(`a delivery is cancelled if the ${name} is revoked between attempts`, async () => {

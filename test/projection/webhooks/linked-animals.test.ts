@@ -62,7 +62,11 @@ describe("webhooks of an application with access to linked animals", () => {
     await link();
     const hidden = [await requestAppointment(randomUUID()), await requestAppointment(null)];
     const { eventId } = await requestAppointment();
-    const testId = await world.sendTest(endpoint);
+    const testId = randomUUID();
+    const { endpointId, applicationId } = endpoint;
+    const tested = { type: "WebhookEndpointTested", data: { endpointId, applicationId, testId } } as const;
+    const scope = { environment: "production", clinicId: endpoint.clinicId } as const;
+    await world.append(`webhookEndpoint-${testId}`, tested, scope);
     await world.awaitStatus(eventId, endpoint, "delivered");
     await world.awaitStatus(testId, endpoint, "delivered");
     for (const { eventId: hiddenId } of hidden) {
@@ -87,6 +91,19 @@ describe("webhooks of an application with access to linked animals", () => {
     const { eventId: erasedEventId } = await requestAppointment();
     await passLaterEvent();
     expect(await world.readDelivery(erasedEventId, endpoint)).to.equal(undefined);
+  });
+
+  it("a withdrawal between a failed attempt and its retry cancels the delivery", async () => {
+    receiver.setDefaultReaction({ status: 500 }, "/own");
+    await link();
+    const { eventId } = await requestAppointment();
+    await world.awaitFirstResponse(eventId, endpoint, 500);
+    await withdraw();
+    await world.awaitStatus(eventId, endpoint, "cancelled");
+    const requestCount = countRequests();
+    await passLaterEvent();
+    await passLaterEvent();
+    expect(countRequests()).to.equal(requestCount);
   });
 
   it("an attempt that has started before the withdrawal ends, and has no retry", async () => {
@@ -125,7 +142,14 @@ describe("webhooks of an application with access to linked animals", () => {
 
   const revocations: [string, () => Promise<unknown>][] = [
     ["withdrawal", () => withdraw()],
-    ["revocation of the installation", () => world.revokeInstallation(endpoint)],
+    [
+      "revocation of the installation",
+      () => {
+        const { installationId } = endpoint;
+        const data = { installationId, reason: null };
+        return world.append(`installation-${installationId}`, { type: "InstallationRevoked", data });
+      },
+    ],
   ];
   for (const [name, revoke] of revocations)
     it(`while the read models are behind a ${name}, no delivery is sent`, async () => {

@@ -92,10 +92,20 @@ describe("endpoints that get an event", () => {
   it("an event is not delivered to a revoked endpoint, nor to endpoints of a revoked application or installation", async () => {
     const witness = await world.registerEndpoint(receiver.url);
     const { clinicId } = witness;
-    const register = () => world.registerEndpoint(receiver.url, { clinicId });
-    await world.revokeInstallation(await register());
-    await world.revokeApplication(await register());
-    await world.changeEndpoint(await register(), "WebhookEndpointRevoked");
+    const [{ installationId }, { applicationId }, revokedEndpoint] = [
+      await world.registerEndpoint(receiver.url, { clinicId }),
+      await world.registerEndpoint(receiver.url, { clinicId }),
+      await world.registerEndpoint(receiver.url, { clinicId }),
+    ];
+    await world.append(`installation-${installationId}`, {
+      type: "InstallationRevoked",
+      data: { installationId, reason: null },
+    });
+    await world.append(`partnerApplication-${applicationId}`, {
+      type: "ApplicationRevoked",
+      data: { applicationId, reason: null },
+    });
+    await world.changeEndpoint(revokedEndpoint, "WebhookEndpointRevoked");
     const { eventId } = await world.requestAppointment(clinicId);
     expect(await listEndpointIds(eventId, witness)).to.deep.equal([witness.endpointId]);
   });

@@ -32,8 +32,9 @@ describe("an endpoint with the order `appointment`", () => {
   }
   const awaitStatus = (eventId: string, status: string) => world.awaitStatus(eventId, endpoint, status);
   /** Returns the revisions in the requests about an appointment, in order. */
-  const listRequests = (appointmentId: string) =>
+  const listRequests = (appointmentId: string, path = "/") =>
     receiver.requests
+      .filter((request) => request.path === path)
       .map(({ body }) => JSON.parse(body))
       .filter(({ data }) => data.appointment?.id === appointmentId)
       .map(({ data }) => data.appointment.revision);
@@ -44,6 +45,21 @@ describe("an endpoint with the order `appointment`", () => {
       return (appointment?.id === appointmentId && reactions[appointment.revision]) || {};
     });
   const requestReplay = (eventId: string) => world.requestReplay(eventId, endpoint);
+
+  it("a slow delivery delays only later events of its own appointment", async () => {
+    const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);
+    const { appointmentId: otherId } = await world.requestAppointment(endpoint.clinicId);
+    setReactions(appointmentId, [{}, { mode: "hold" }]);
+    await awaitStatus(eventId, "delivered");
+    const lastEventId = (await reschedule(appointmentId, 3)).at(-1)!;
+    await awaitStatus((await reschedule(otherId, 3)).at(-1)!, "delivered");
+    expect(listRequests(otherId)).to.deep.equal([0, 1, 2, 3]);
+    await eventually("the matched events", () => world.readDelivery(lastEventId, endpoint));
+    expect(listRequests(appointmentId)).to.deep.equal([0, 1]);
+    receiver.release();
+    await awaitStatus(lastEventId, "delivered");
+    expect(listRequests(appointmentId)).to.deep.equal([0, 1, 2, 3]);
+  });
 
   it("after a delivery has failed, the next event is sent, and replays block later events and arrive in order", async () => {
     const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);
@@ -75,5 +91,24 @@ describe("an endpoint with the order `appointment`", () => {
     await world.changeEndpoint(disabledEndpoint, "WebhookEndpointDisabled", { reason: "operator" });
     await world.awaitStatus(eventId!, disabledEndpoint, "skipped");
     receiver.release();
+  });
+
+  it("an endpoint that receives only changes of appointments gets them in order, too", async () => {
+    const { clinicId } = endpoint;
+    const updatesEndpoint = await world.registerEndpoint(`${receiver.url}/updates`, {
+      clinicId,
+      siblingEndpoint: endpoint,
+      ordering: "appointment",
+      events: ["appointment.updated"],
+    });
+    const { appointmentId } = await world.requestAppointment(clinicId);
+    setReactions(appointmentId, [{}, { mode: "hold" }]);
+    const lastEventId = (await reschedule(appointmentId, 2)).at(-1)!;
+    await eventually("the matched events", () => world.readDelivery(lastEventId, updatesEndpoint));
+    await eventually("a request at each endpoint", () => receiver.countHeldRequests() === 2);
+    expect(listRequests(appointmentId, "/updates")).to.deep.equal([1]);
+    receiver.release();
+    await world.awaitStatus(lastEventId, updatesEndpoint, "delivered");
+    expect(listRequests(appointmentId, "/updates")).to.deep.equal([1, 2]);
   });
 });

@@ -150,7 +150,10 @@ describe("webhooks while a stream that grants access is quarantined", () => {
   it("events before an approval within the quarantine are not sent", async () => {
     const { missedId, brokenProjectors } = await quarantine("installation");
     const { applicationId, clinicId, installationId } = access.endpoint;
-    await world.revokeInstallation(access.endpoint);
+    await world.append(`installation-${installationId}`, {
+      type: "InstallationRevoked",
+      data: { installationId, reason: "clinic_request" },
+    } as CatalogEvent);
     await world.append(`installation-${installationId}`, {
       type: "InstallationApproved",
       data: {

@@ -159,26 +159,16 @@ describe("replays of several deliveries", () => {
     ]);
   });
 
-  it("a replay leaves a delivery that is already queued in the queue", async () => {
-    const ids = await insertDeliveries(3, "failed");
+  it("a replay leaves out a delivery that Postgres refuses", async () => {
+    const ids = await insertDeliveries(5, "failed");
+    // A delivery cannot be pending twice.
     await world.pool.query(
       `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, event_id, event_position, next_attempt_at,
          failed_attempt_count, attempt_count) VALUES ($1, $2, gen_random_uuid(), 0, now() + interval '1 day', 0, 0)`,
-      [ids[1], endpoint.endpointId],
+      [ids[3], endpoint.endpointId],
     );
     const replay = await requestReplay();
     expect(await continueReplay(deps(), replay, Date.now())).to.equal("ended");
-    expect(await readStatuses(ids)).to.deep.equal({ pending: 3 });
-  });
-
-  it("a replay leaves out a delivery that Postgres refuses", async () => {
-    const ids = await insertDeliveries(5, "failed");
-    await world.pool.query(
-      `ALTER TABLE webhooks.pending_delivery ADD CONSTRAINT refusal CHECK (delivery_id <> '${ids[3]}') NOT VALID`,
-    );
-    const replay = await requestReplay();
-    expect(await continueReplay(deps(), replay, Date.now())).to.equal("ended");
-    await world.pool.query("ALTER TABLE webhooks.pending_delivery DROP CONSTRAINT refusal");
     expect(await readStatuses(ids)).to.deep.equal({ pending: 4, failed: 1 });
     const { rows } = await world.pool.query(
       "SELECT replayed_count, not_replayed_count, outcome FROM webhooks.replay WHERE replay_id = $1",

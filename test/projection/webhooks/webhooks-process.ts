@@ -4,8 +4,7 @@
  * `ready`.
  */
 import { once } from "node:events";
-import type { WebhooksOptions } from "../../../projection/webhooks/context.ts";
-import { startWebhooks } from "../../../projection/webhooks/webhooks.ts";
+import { startWebhooks, type WebhooksOptions } from "../../../projection/webhooks/webhooks.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
@@ -34,7 +33,7 @@ const deps = {
   client,
   pool,
   databaseUrl,
-  nats: { NATS_URL: natsUrl },
+  nats: { url: natsUrl },
   logger,
   secretReader,
   brand: BRAND,

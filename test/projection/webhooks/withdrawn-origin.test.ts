@@ -1,5 +1,7 @@
+import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { skipUnapprovedDeliveries } from "../../../projection/webhooks/record/close-deliveries.ts";
+import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { useResource } from "../../support/resources.ts";
 import { createWorld, type Endpoint } from "./world.ts";
@@ -12,9 +14,12 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   let endpoint: Endpoint;
   /** Endpoint of another application at the same origin. For this application, the origin stays approved. */
   let otherEndpoint: Endpoint;
+  /** Milliseconds by which the clock of the webhooks role is ahead. */
+  let clockAheadMs = 0;
 
-  before(() => world.startAll());
+  before(() => world.startAll({ clock: () => Date.now() + clockAheadMs }));
   beforeEach(async () => {
+    clockAheadMs = 0;
     receiver = await startReceiver();
     endpoint = await world.registerEndpoint(`${receiver.url}/own`);
     otherEndpoint = await world.registerEndpoint(`${receiver.url}/other`);
@@ -69,14 +74,58 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     expect(countRequests()).to.equal(3);
   });
 
+  it("if the approval of an origin is withdrawn, pending deliveries wait and are sent after the next approval", async () => {
+    receiver.setDefaultReaction({ delayMs: 50 });
+    const appointments = await Promise.all(
+      Array.from({ length: 40 }, () => world.requestAppointment(endpoint.clinicId)),
+    );
+    await eventually("some of them", () => countRequests() >= 4);
+    await appendOperatorEvent("WebhookOriginWithdrawn");
+    // Attempts in progress finish, and no further attempt starts.
+    await eventually("the end of the last attempts", async () => {
+      const { rowCount } = await world.pool.query(
+        "SELECT FROM webhooks.pending_delivery WHERE endpoint_id = $1 AND lease_expires_at IS NOT NULL",
+        [endpoint.endpointId],
+      );
+      return rowCount === 0;
+    });
+    const sentCount = countRequests();
+    expect(sentCount).to.be.below(40);
+    await deliverToOtherEndpoint();
+    expect(countRequests()).to.equal(sentCount);
+    const pendingSql = "SELECT FROM webhooks.delivery WHERE endpoint_id = $1 AND status = 'pending'";
+    expect((await world.pool.query(pendingSql, [endpoint.endpointId])).rowCount).to.equal(40 - sentCount);
+    await appendOperatorEvent("WebhookOriginApproved");
+    for (const { eventId } of appointments) await waitUntilDelivered(eventId);
+    expect(countRequests()).to.equal(40);
+  });
+
+  it("a retry waits while the approval of the origin is withdrawn", async () => {
+    receiver.queueReactions({ status: 503, headers: { "Retry-After": "60" } });
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.awaitFirstResponse(eventId, endpoint, 503);
+    await appendOperatorEvent("WebhookOriginWithdrawn");
+    clockAheadMs = 120_000;
+    await deliverToOtherEndpoint();
+    expect(await world.readDelivery(eventId, endpoint)).to.deep.include({ status: "pending", attempt_count: 1 });
+    await appendOperatorEvent("WebhookOriginApproved");
+    expect((await waitUntilDelivered(eventId)).attempts).to.have.length(2);
+  });
+
   it("while the approval of the origin is withdrawn, replays stop, and test webhooks wait", async () => {
     receiver.queueReactions(...Array(4).fill({ status: 500 }));
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await world.awaitStatus(eventId, endpoint, "failed");
     await appendOperatorEvent("WebhookOriginWithdrawn");
     await world.requestReplay(eventId, endpoint);
-    const testId = await world.sendTest(endpoint);
-    await world.awaitRows("webhook_replay", "endpoint_id = $1 AND outcome = 'stopped'", [endpoint.endpointId]);
+    const { endpointId, applicationId, clinicId } = endpoint;
+    const testId = randomUUID();
+    await world.append(
+      `webhookEndpoint-${testId}`,
+      { type: "WebhookEndpointTested", data: { endpointId, applicationId, testId } },
+      { environment: "production", clinicId },
+    );
+    await world.awaitRows("webhook_replay", "endpoint_id = $1 AND outcome = 'stopped'", [endpointId]);
     await world.awaitStatus(testId, endpoint, "pending");
     await deliverToOtherEndpoint();
     expect(countRequests()).to.equal(4);

@@ -11,9 +11,12 @@ import { readModels } from "../../../projection/read-models/all.ts";
 import type { NatsSettings } from "../../../projection/relay/nats-settings.ts";
 import { startRelay } from "../../../projection/relay/relay.ts";
 import type { Role } from "../../../projection/roles/role.ts";
-import type { LogContext, WebhooksOptions } from "../../../projection/webhooks/context.ts";
-import { recordEvents, type UnrecordedEvent } from "../../../projection/webhooks/record/record-events.ts";
-import { startWebhooks } from "../../../projection/webhooks/webhooks.ts";
+import {
+  type RecordOptions,
+  recordEvents,
+  type UnrecordedEvent,
+} from "../../../projection/webhooks/record/record-events.ts";
+import { startWebhooks, type WebhooksOptions } from "../../../projection/webhooks/webhooks.ts";
 import type { AppointmentEvent } from "../../../shared/domain/events/appointment.ts";
 import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
@@ -101,7 +104,7 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
   // The log is still empty, so partners receive all its events.
   await markFilled(pool, READ_MODEL_SCHEMA);
   const roles = new Set<Role>();
-  const nats = { ...servers.nats, NATS_URL: natsUrl };
+  const nats = { ...servers.nats, url: natsUrl };
   const start = createStarters({ client, log, pool, dataKeys, databaseUrl, nats, logger }, roles);
   const append = createAppender(log);
   const world = {
@@ -139,52 +142,6 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
       append(`webhookEndpoint-${endpointId}`, { type, data: { endpointId, ...data } } as WebhookEndpointEvent, {
         environment: "production",
       }),
-    /** Requests a test webhook. @returns the event's id */
-    sendTest({ endpointId, applicationId, clinicId }: Endpoint, scope: { clinicId?: string } = { clinicId }) {
-      const testId = randomUUID();
-      const data = { endpointId, applicationId, testId };
-      const options = { environment: "production" as const, ...scope };
-      return append(`webhookEndpoint-${testId}`, { type: "WebhookEndpointTested", data }, options);
-    },
-    revokeInstallation: ({ installationId, clinicId }: Endpoint) =>
-      append(
-        `installation-${installationId}`,
-        { type: "InstallationRevoked", data: { installationId, reason: null } },
-        { environment: "production", clinicId },
-      ),
-    revokeApplication: ({ applicationId }: Endpoint) =>
-      append(`partnerApplication-${applicationId}`, {
-        type: "ApplicationRevoked",
-        data: { applicationId, reason: null },
-      }),
-    /** Runs a test while a transaction holds locks on rows. */
-    async whileLocked(rows: string, values: unknown[], test: () => Promise<void>) {
-      const locker = await pool.connect();
-      try {
-        await locker.query("SET idle_in_transaction_session_timeout = 0; BEGIN");
-        await locker.query(`SELECT FROM webhooks.${rows} FOR UPDATE`, values);
-        await test();
-      } finally {
-        locker.release(true);
-      }
-    },
-    /** Inserts due deliveries of an event to an endpoint. */
-    insertDueDeliveries: (
-      { endpointId, clinicId, applicationId }: Endpoint,
-      eventId: string,
-      deliveryIds: readonly string[],
-    ) =>
-      pool.query(
-        `WITH ids AS MATERIALIZED (SELECT id, n FROM unnest($1::uuid[]) WITH ORDINALITY AS i (id, n)),
-              queued AS (
-                INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, event_id, event_position,
-                  next_attempt_at, failed_attempt_count, attempt_count) SELECT id, $2, $5, n, now(), 0, 0 FROM ids)
-         INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
-           event_type, event_position, status, cause_id, correlation_id, next_attempt_at, created_at, updated_at)
-         SELECT id, $2, $3, $4, 'production', $5, 'appointment.created', n, 'pending', id, id, now(), now(), now()
-           FROM ids`,
-        [deliveryIds, endpointId, clinicId, applicationId, eventId],
-      ),
     /** Appends a request for a replay of the delivery of an event. @returns the delivery's id */
     async requestReplay(eventId: string, endpoint: Endpoint) {
       const deliveryId = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
@@ -201,7 +158,7 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
       return replayId;
     },
     /** Records events in the log, as the webhooks role does. @returns their number */
-    async recordEvents(unrecordedEvents: readonly UnrecordedEvent[], options: Partial<LogContext> = {}) {
+    async recordEvents(unrecordedEvents: readonly UnrecordedEvent[], options: Partial<RecordOptions> = {}) {
       await recordEvents({ client, pool, log, logger, ...options }, unrecordedEvents);
       return unrecordedEvents.length;
     },

@@ -28,60 +28,102 @@ async function findFault(url: string, lookup: Lookup, allowsLoopback = false): P
   }
 }
 
-/** URLs by the code with which they are refused: a list without white space, and further texts. */
-const hostileUrls: [DestinationFault, string, ...string[]][] = [
+const hostileUrls: [DestinationFault, ...string[]][] = [
   [
     "malformed_url",
-    `hooks.example.com //hooks.example.com/ https:// https://[::1 https://256.256.256.256/ https://1.2.3.4.5/
-     https://hooks.example.com:99999/ https://[fe80::1%25eth0]/`,
     "",
+    "hooks.example.com",
+    "//hooks.example.com/",
+    "https://",
+    "https://[::1",
+    "https://256.256.256.256/",
+    "https://1.2.3.4.5/",
+    "https://hooks.example.com:99999/",
     "https:\\\\hooks.example.com/",
     "https://hooks.example.com\\@127.0.0.1/",
     "https://hooks.example.com/a b",
     "https://hooks.example.com/\r\nHost: evil",
     " https://hooks.example.com/",
     "https://hooks\u0000.example.com/",
+    "https://[fe80::1%25eth0]/",
     `https://hooks.example.com/${"a".repeat(2_048)}`,
     `https://hooks.example.com/${"你".repeat(240)}`,
     `https://hooks.example.com/?${"ü".repeat(700)}`,
   ],
   [
     "scheme_not_allowed",
-    `http://hooks.example.com/ http://127.0.0.1/ http://8.8.8.8/ ftp://hooks.example.com/ file:///etc/passwd
-     gopher://hooks.example.com/ javascript:alert(1) data:text/plain,x ws://hooks.example.com/`,
+    "http://hooks.example.com/",
+    "http://127.0.0.1/",
+    "http://8.8.8.8/",
+    "ftp://hooks.example.com/",
+    "file:///etc/passwd",
+    "gopher://hooks.example.com/",
+    "javascript:alert(1)",
+    "data:text/plain,x",
+    "ws://hooks.example.com/",
   ],
   [
     "user_info_not_allowed",
-    `https://user@hooks.example.com/ https://user:password@hooks.example.com/ https://:password@hooks.example.com/
-     https://hooks.example.com@127.0.0.1/ https://hooks.example.com%2F@127.0.0.1/`,
+    "https://user@hooks.example.com/",
+    "https://user:password@hooks.example.com/",
+    "https://:password@hooks.example.com/",
+    "https://hooks.example.com@127.0.0.1/",
+    "https://hooks.example.com%2F@127.0.0.1/",
   ],
-  ["fragment_not_allowed", "https://hooks.example.com/#part https://hooks.example.com/#"],
+  ["fragment_not_allowed", "https://hooks.example.com/#part", "https://hooks.example.com/#"],
   [
     "port_not_allowed",
-    `https://hooks.example.com:80/ https://hooks.example.com:22/ https://hooks.example.com:2113/
-     https://8.8.8.8:5432/ https://hooks.example.com:0/`,
+    "https://hooks.example.com:80/",
+    "https://hooks.example.com:22/",
+    "https://hooks.example.com:2113/",
+    "https://8.8.8.8:5432/",
+    "https://hooks.example.com:0/",
   ],
   [
     "host_not_allowed",
-    `https://localhost/ https://LOCALHOST/ https://localhost./ https://hooks.localhost/ https://ⓛⓞⓒⓐⓛⓗⓞⓢⓣ/
-     https://intranet/ https://printer.local/ https://metadata.google.internal/ https://router.home.arpa/
-     https://1.0.0.127.in-addr.arpa/ https://hooks.example.com./ https://hooks..example.com/
-     https://-hooks.example.com/ https://hooks_1.example.com/ https://abc.onion/`,
+    "https://localhost/",
+    "https://LOCALHOST/",
+    "https://localhost./",
+    "https://hooks.localhost/",
+    "https://ⓛⓞⓒⓐⓛⓗⓞⓢⓣ/",
+    "https://intranet/",
+    "https://printer.local/",
+    "https://metadata.google.internal/",
+    "https://router.home.arpa/",
+    "https://1.0.0.127.in-addr.arpa/",
+    "https://hooks.example.com./",
+    "https://hooks..example.com/",
+    "https://-hooks.example.com/",
+    "https://hooks_1.example.com/",
     `https://${"a".repeat(64)}.example.com/`,
+    "https://abc.onion/",
   ],
   [
     "address_not_public",
-    `https://127.0.0.1/ https://127.1/ https://2130706433/ https://0x7f000001/ https://0x7f.0.0.1/
-     https://0177.0.0.1/ https://017700000001/ https://１２７.0.0.1/ https://127。0。0。1/ https://%31%32%37.0.0.1/
-     https://127.0.0.1./ https://0/ https://2852039166/ https://169.254.169.254/latest/meta-data/ https://[::1]/
-     https://[::ffff:127.0.0.1]/ https://[fd00:ec2::254]/`,
+    "https://127.0.0.1/",
+    "https://127.1/",
+    "https://2130706433/",
+    "https://0x7f000001/",
+    "https://0x7f.0.0.1/",
+    "https://0177.0.0.1/",
+    "https://017700000001/",
+    "https://１２７.0.0.1/",
+    "https://127。0。0。1/",
+    "https://%31%32%37.0.0.1/",
+    "https://127.0.0.1./",
+    "https://0/",
+    "https://2852039166/",
+    "https://169.254.169.254/latest/meta-data/",
+    "https://[::1]/",
+    "https://[::ffff:127.0.0.1]/",
+    "https://[fd00:ec2::254]/",
   ],
 ];
 
 describe("checkDestination", () => {
-  for (const [code, list, ...texts] of hostileUrls)
+  for (const [code, ...urls] of hostileUrls)
     describe(`refuses with ${code}, without a lookup`, () => {
-      for (const url of [...list.split(/\s+/), ...texts])
+      for (const url of urls)
         it(`${JSON.stringify(url.slice(0, 80))} is refused with ${code}`, async () => {
           expect(await findFault(url, failingLookup)).to.equal(code);
         });

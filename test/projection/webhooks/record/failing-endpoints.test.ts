@@ -1,10 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import type pg from "pg";
+import { trackFailingEndpoints } from "../../../../projection/webhooks/record/failing-endpoints.ts";
 import { writeOutcomes } from "../../../../projection/webhooks/record/outcomes.ts";
 import { findEndpointFailures } from "../../../../projection/webhooks/record/record-events.ts";
 import type { FinishedAttempt } from "../../../../projection/webhooks/send/attempt-delivery.ts";
 import type { WebhookEndpointEvent } from "../../../../shared/domain/events/partner.ts";
-import { createTestPool } from "../../../support/connections.ts";
+import { inTransaction } from "../../../../shared/postgres/pool.ts";
+import { eventually } from "../../../support/eventually.ts";
 import { useResource } from "../../../support/resources.ts";
 import { createWorld, type Endpoint } from "../world.ts";
 
@@ -33,7 +36,7 @@ describe("the failures of an endpoint", () => {
   });
 
   const track = (day: number, ...outcomes: FinishedAttempt[]) =>
-    writeOutcomes(world.pool, outcomes, { skipsLocked: false, now: startMs + day * DAY_MS });
+    inTransaction(world.pool, (client) => trackFailingEndpoints(client, outcomes, startMs + day * DAY_MS));
   /** Tracks two failed attempts on each of the given days, and successful attempts at other endpoints. */
   const fail = async (...days: number[]) => {
     const failure = createAttempt(endpoint.endpointId, "timeout");
@@ -98,11 +101,16 @@ describe("the failures of an endpoint", () => {
     const failingEndpointId = randomUUID();
     const ids = [endpoint.endpointId, failingEndpointId];
     const successes = ids.map((id) => createAttempt(id, null));
-    const gone = createAttempt(endpoint.endpointId, "gone", true);
-    await track(0, gone, successes[0]!, createAttempt(failingEndpointId, "timeout"));
-    expect(await listIds()).to.have.members(ids);
-    await track(0, ...successes);
-    await expectDisabled(true);
+    for (const succeed of [
+      () => track(0, ...successes),
+      () => writeOutcomes(world.pool, successes, { skipsLocked: false, now: startMs }),
+    ]) {
+      const gone = createAttempt(endpoint.endpointId, "gone", true);
+      await track(0, gone, successes[0]!, createAttempt(failingEndpointId, "timeout"));
+      expect(await listIds()).to.have.members(ids);
+      await succeed();
+      await expectDisabled(true);
+    }
   });
 
   it("do not include attempts that the service could not sign or send", async () => {
@@ -116,24 +124,31 @@ describe("the failures of an endpoint", () => {
     expect(await listIds()).to.deep.equal([refusingId]);
   });
 
-  it("are counted by several processes concurrently, without a deadlock", async () => {
-    // Without the time limit of locks, which a busy machine can exceed. Postgres reports a deadlock after a second.
-    const pool = createTestPool(world.databaseUrl, { statementTimeoutMs: 120_000 });
-    const ids = Array.from({ length: 8 }, () => randomUUID());
-    for (let round = 0; round < 20; round += 1) {
-      // Each process has another order, and the first of them lets some endpoints succeed before.
-      await track(0, ...ids.slice(round % 8).map((id) => createAttempt(id, null)));
-      const failures = ids.map((id) => createAttempt(id, "timeout"));
-      await Promise.all(
-        [failures, failures.toReversed(), [...failures.slice(4), ...failures.slice(0, 4)]].map((order) =>
-          writeOutcomes(pool, order, { skipsLocked: false, now: startMs }),
-        ),
+  it("are counted by two processes concurrently without a deadlock", async () => {
+    const [minId, maxId] = [randomUUID(), randomUUID()].sort() as [string, string];
+    const isTransactionWaiting = async () => {
+      const { rowCount } = await world.pool.query(
+        "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
       );
-    }
-    const { rows } = await world.pool.query("SELECT failures FROM webhooks.failing_endpoint WHERE endpoint_id = $1", [
-      ids.at(-1),
-    ]);
-    expect(rows).to.deep.equal([{ failures: 3 }]);
-    expect(await listIds()).to.deep.equal(ids.toSorted());
+      return rowCount === 1;
+    };
+    await track(0, createAttempt(maxId, "timeout"));
+    let otherTransaction: Promise<unknown> | undefined;
+    await inTransaction(world.pool, async (client) => {
+      // The first transaction locks the row of `maxId`. Before it inserts a row for `minId`, it waits until the second
+      // transaction waits for a lock.
+      const pausedClient = {
+        async query(config: string | pg.QueryConfig, values?: unknown[]) {
+          if (typeof config !== "string" && config.name === "endpoints fail") {
+            otherTransaction = track(0, createAttempt(minId, "timeout"), createAttempt(maxId, "timeout"));
+            await eventually("the second transaction waits", isTransactionWaiting);
+          }
+          return client.query(config as string, values);
+        },
+      } as unknown as pg.ClientBase;
+      await trackFailingEndpoints(pausedClient, [createAttempt(maxId, null), createAttempt(minId, "timeout")], startMs);
+    });
+    await otherTransaction;
+    expect(await listIds()).to.deep.equal([minId, maxId]);
   });
 });

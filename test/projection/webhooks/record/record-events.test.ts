@@ -1,7 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import type { LogContext } from "../../../../projection/webhooks/context.ts";
-import { findEndpointFailures, findExpiringSecrets } from "../../../../projection/webhooks/record/record-events.ts";
+import {
+  findEndpointFailures,
+  findExpiringSecrets,
+  type RecordOptions,
+} from "../../../../projection/webhooks/record/record-events.ts";
 import { EventSchemaError } from "../../../../shared/domain/events/stored-event.ts";
 import { type EventLog, LogUnavailableError } from "../../../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
@@ -28,7 +31,7 @@ describe("recording events about endpoints", () => {
     otherEndpoint = await world.registerEndpoint(receiver.url);
   });
 
-  const record = async (options: Partial<LogContext> = {}) =>
+  const record = async (options: Partial<RecordOptions> = {}) =>
     world.recordEvents(await findEndpointFailures(world.pool), options);
   const disable = ({ endpointId }: Pick<Endpoint, "endpointId">) =>
     insertFailingEndpoint(world.pool, endpointId, { isGone: true });
@@ -72,10 +75,17 @@ describe("recording events about endpoints", () => {
 
   it("a row that somebody has locked does not delay other events", async () => {
     await Promise.all([disable(endpoint), disable(otherEndpoint)]);
-    await world.whileLocked("failing_endpoint WHERE endpoint_id = $1", [endpoint.endpointId], async () => {
+    const locker = await world.pool.connect();
+    try {
+      await locker.query("SET idle_in_transaction_session_timeout = 0; BEGIN");
+      await locker.query("SELECT FROM webhooks.failing_endpoint WHERE endpoint_id = $1 FOR UPDATE", [
+        endpoint.endpointId,
+      ]);
       expect(await record()).to.equal(1);
       expect(await listTypes(otherEndpoint)).to.deep.equal(["WebhookEndpointDisabled"]);
-    });
+    } finally {
+      locker.release(true);
+    }
     await eventually("the other event", async () => (await record()) === 1);
     expect(await listTypes(endpoint)).to.deep.equal(["WebhookEndpointDisabled"]);
   });

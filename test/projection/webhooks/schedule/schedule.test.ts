@@ -1,6 +1,8 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { type DueEndpoint, MAX_ATTEMPTS, Schedule } from "../../../../projection/webhooks/schedule/schedule.ts";
+import { type DueEndpoint, MAX_CLAIMED, Schedule } from "../../../../projection/webhooks/schedule/schedule.ts";
+
+const MAX_ATTEMPTS = MAX_CLAIMED / 2;
 
 const createEndpoint = (applicationId: string, name = "e"): DueEndpoint => ({
   environment: "sandbox",
@@ -14,7 +16,7 @@ const createEndpoints = (applicationId: string, count: number) =>
 describe("the schedule of a sender", () => {
   let now = 0;
   let schedule: Schedule;
-  let endings: { endpoint: DueEndpoint; end(isSuccess: boolean): void }[];
+  let endings: { endpoint: DueEndpoint; end(isSuccess: boolean): () => void }[];
 
   beforeEach(() => {
     now = 0;
@@ -38,7 +40,7 @@ describe("the schedule of a sender", () => {
     while (startGranted().size > 0);
   };
   const endAll = (isSuccess: boolean) => {
-    for (const { end } of endings.splice(0)) end(isSuccess);
+    for (const { end } of endings.splice(0)) end(isSuccess)();
   };
   const countInProgress = (applicationId: string) =>
     endings.filter(({ endpoint }) => endpoint.applicationId === applicationId).length;
@@ -116,6 +118,17 @@ describe("the schedule of a sender", () => {
     expect(startGranted().get("a")).to.equal(1);
   });
 
+  it("a process that cannot record outcomes claims at most two deliveries for each possible attempt", () => {
+    addDue(...createEndpoints("a", 100));
+    let claimedCount = 0;
+    for (let round = 0; round < 400; round += 1) {
+      startAll();
+      claimedCount += endings.length;
+      for (const { end } of endings.splice(0)) end(true);
+    }
+    expect(claimedCount).to.equal(MAX_CLAIMED);
+  });
+
   it("endpoints that have nothing to do are forgotten", () => {
     addDue(createEndpoint("a"));
     schedule.grant();
@@ -146,7 +159,7 @@ describe("the schedule of a sender", () => {
           expect(endings.length).to.be.at.most(MAX_ATTEMPTS);
           if (waiting.length <= Math.min(freeCount, 150)) expect([...counts.keys()]).to.include.members(waiting);
           now += ms;
-          for (const { end } of endings.splice(0, ended)) end(isSuccess);
+          for (const { end } of endings.splice(0, ended)) end(isSuccess)();
         }
       }),
       { numRuns: 200 },

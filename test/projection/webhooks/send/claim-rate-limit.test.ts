@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type pg from "pg";
 import { claimDueDeliveries } from "../../../../projection/webhooks/send/claim.ts";
@@ -23,12 +22,26 @@ describe("claims of deliveries to endpoints with a rate limit", () => {
       await world.changeEndpoint(endpoint, "WebhookEndpointChanged", { rateLimitPerSecond: 1 });
     await world.awaitRows("webhook_endpoint", "rate_limit_per_second = 1", [], allLimitedEndpoints.length);
     await world.stopRoles(projectors);
-    for (const endpoint of [...allLimitedEndpoints, otherEndpoint]) {
-      const deliveryIds = Array.from({ length: 20 }, () => randomUUID());
-      await world.insertDueDeliveries(endpoint, randomUUID(), deliveryIds);
-    }
+    for (const endpoint of [...allLimitedEndpoints, otherEndpoint]) await insertDeliveries(endpoint);
   });
   beforeEach(() => world.pool.query("TRUNCATE webhooks.endpoint_rate_limit"));
+
+  /** Inserts 20 due deliveries of an endpoint, half of which have failed before. */
+  const insertDeliveries = ({ endpointId, applicationId, clinicId }: Endpoint) =>
+    world.pool.query(
+      `WITH added AS (
+         INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
+           event_type, event_position, status, cause_id, correlation_id, next_attempt_at, created_at,
+           updated_at)
+         SELECT gen_random_uuid(), $1, $2, $3, 'production', $2, 'appointment.created', n, 'pending',
+                $2, $2, now(), now(), now()
+           FROM generate_series(1, 20) n
+         RETURNING *)
+       INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, event_id, event_position, next_attempt_at, failed_attempt_count,
+         attempt_count)
+       SELECT delivery_id, endpoint_id, event_id, event_position, next_attempt_at, event_position % 2, event_position % 2 FROM added`,
+      [endpointId, clinicId, applicationId],
+    );
 
   /**
    * Claims up to four deliveries of each endpoint.

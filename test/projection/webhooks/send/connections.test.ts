@@ -180,6 +180,12 @@ describe("connections to receivers", () => {
       expect(receiver.requestCount).to.equal(2);
     });
 
+    it("if the receiver closes the connection between two requests, the next request uses a new connection", async () => {
+      const receiver = await startRawReceiver((socket) => socket.end(OK_RESPONSE));
+      for (let n = 0; n < 5; n += 1)
+        expect(await attempt(receiver.url, "a")).to.deep.include({ statusCode: 200, error: null });
+    });
+
     it("a connection that will soon close according to the Keep-Alive header is not reused", async () => {
       const receiver = await startRawReceiver((socket) =>
         socket.write(OK_RESPONSE.replace("\r\n\r\n", "\r\nKeep-Alive: timeout=1\r\n\r\n")),

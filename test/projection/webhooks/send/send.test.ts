@@ -67,6 +67,17 @@ describe("one attempt", () => {
     expect(ports.size).to.equal(1);
   });
 
+  it("an attempt does not follow a redirect", async () => {
+    const requestCount = receiver.requests.length;
+    const attemptResult = await attemptWithReaction({
+      status: 302,
+      headers: { Location: `${receiver.url}/elsewhere` },
+      body: "",
+    });
+    expect(attemptResult).to.deep.include({ statusCode: 302, error: null, responseBody: "" });
+    expect(receiver.requests.length - requestCount).to.equal(1);
+  });
+
   it("an attempt stores the first KiB of the response body, without NUL characters", async () => {
     const attemptResult = await attemptWithReaction({ status: 500, body: `a\u0000b${"é".repeat(1_000)}` });
     expect(attemptResult!.responseBody).to.match(/^abé+$/);
@@ -82,6 +93,20 @@ describe("one attempt", () => {
     expect(attemptResult).to.deep.include({ statusCode: 200, error: null });
     expect(attemptResult!.responseBody).to.have.lengthOf.at.most(1_024);
     expect(process.memoryUsage().rss - rssBefore).to.be.below(unpackedBytes / 4);
+  });
+
+  it("an attempt returns the Retry-After header of the response", async () => {
+    expect(await attemptWithReaction({ status: 503, headers: { "Retry-After": "7" } })).to.deep.include({
+      retryAfter: "7",
+    });
+  });
+
+  it("a slow body delays the result by half a second", async () => {
+    receiver.queueReactions({ mode: "drip" });
+    const attemptResult = await attempt(receiver.url, { timeoutMs: 60_000 });
+    expect(attemptResult).to.deep.include({ statusCode: 200, error: null });
+    expect(attemptResult!.responseBody).to.match(/^\.+$/);
+    expect(attemptResult!.durationMs).to.be.within(490, 10_000);
   });
 
   it("an attempt whose connection is refused fails with connection_refused", async () => {

@@ -51,30 +51,41 @@ function getInstallationId({ type, data }: SourceEvent): string | null {
 
 type AppointmentRow = NonNullable<ReturnType<typeof appointments.on.AppointmentRequested>>;
 
-/** @param data data of the public event; undefined if partners do not receive the event */
-function recordEvent(event: SourceEvent, data: object | undefined, appointment?: AppointmentRow): PublicEventRow {
+/**
+ * Records a public event, unless it already has a row: the parts of a sandbox's reset have the id of the reset.
+ *
+ * @param data data of the public event; undefined if partners do not receive the event
+ */
+function recordEvent(
+  row: PublicEventRow | undefined,
+  event: SourceEvent,
+  data: object | undefined,
+  appointment?: AppointmentRow,
+): PublicEventRow {
   const { occurredAt, clinicId, environment, $correlationId, traceparent } = event.metadata;
-  return {
-    event_id: event.id,
-    position: String(event.position),
-    occurred_at: occurredAt,
-    type: data ? getPublicType(event.type) : null,
-    clinic_id: clinicId,
-    branch_id: appointment?.branch_id ?? null,
-    appointment_id: appointment?.appointment_id ?? null,
-    animal_id: appointment?.animal_id ?? null,
-    installation_id: getInstallationId(event),
-    endpoint_id: "endpointId" in event.data ? event.data.endpointId : null,
-    data: data ?? null,
-    environment,
-    correlation_id: $correlationId,
-    traceparent: traceparent ?? null,
-  };
+  return (
+    row ?? {
+      event_id: event.id,
+      position: String(event.position),
+      occurred_at: occurredAt,
+      type: data ? getPublicType(event.type) : null,
+      clinic_id: clinicId,
+      branch_id: appointment?.branch_id ?? null,
+      appointment_id: appointment?.appointment_id ?? null,
+      animal_id: appointment?.animal_id ?? null,
+      installation_id: getInstallationId(event),
+      endpoint_id: "endpointId" in event.data ? event.data.endpointId : null,
+      data: data ?? null,
+      environment,
+      correlation_id: $correlationId,
+      traceparent: traceparent ?? null,
+    }
+  );
 }
 
 function recordAccessEvent(row: PublicEventRow | undefined, event: SourceEvent): PublicEventRow | undefined {
   const data = toPublicData(event, {});
-  return data ? recordEvent(event, data) : row;
+  return data ? recordEvent(row, event, data) : row;
 }
 
 function recordEndpointEvent(
@@ -86,7 +97,7 @@ function recordEndpointEvent(
   const data = toPublicData(event, {
     ...(endpoint && { endpoint: { ...endpoint, id: endpoint.endpoint_id } as Pick<Endpoint, "id" | "url" | "status"> }),
   });
-  return data ? recordEvent(event, data) : row;
+  return data ? recordEvent(row, event, data) : row;
 }
 
 /** Converts a row to the fields that bodies contain. */
@@ -106,9 +117,9 @@ function recordAppointmentEvent(
   const { before, after } = findRows(appointments);
   const isFixture = event.stream.startsWith(toStreamName(sandboxStreams, ""));
   if (isFixture || !after) return row;
-  if (isConsequence(event)) return recordEvent(event, undefined, after);
+  if (isConsequence(event)) return recordEvent(row, event, undefined, after);
   const data = toPublicData(event, { after: toSnapshot(after), ...(before && { before: toSnapshot(before) }) });
-  return recordEvent(event, data, after);
+  return recordEvent(row, event, data, after);
 }
 
 /** Returns true if partners get another event about the same change, or no event because the change is an import. */
@@ -176,6 +187,6 @@ export const publicEvents = defineReadModel({
     WebhookEndpointDisabled: recordEndpointEvent,
     WebhookSecretExpiryReported: recordEndpointEvent,
     SandboxReset: recordAccessEvent,
-    CustomerDataErased: (_, event) => recordEvent(event, undefined),
+    CustomerDataErased: (row, event) => recordEvent(row, event, undefined),
   },
 });

@@ -11,11 +11,16 @@ import { createTestDataKeys } from "../support/data-keys.ts";
 import { eventually } from "../support/eventually.ts";
 import { createTestOperatorContext, sendRequest } from "../support/partner.ts";
 import { createSandboxAppointment, type Partner, startPartnerApi } from "../support/partner-api.ts";
+import { queryEnvironment } from "../support/query-environment.ts";
 import { useResource } from "../support/resources.ts";
 import { grantOwnership } from "./world.ts";
 
 const DAY_MS = 86_400_000;
-const PORTAL = { cookieName: "sb-test-auth-token", jwtIssuer: "http://portal.test", jwtSecret: "0".repeat(32) };
+const PORTAL = {
+  cookieName: queryEnvironment.PORTAL_COOKIE_NAME,
+  jwtIssuer: queryEnvironment.PORTAL_JWT_ISSUER,
+  jwtSecret: queryEnvironment.PORTAL_JWT_SECRET,
+};
 
 describe("sandboxes in the read models", () => {
   const api = useResource(startPartnerApi);

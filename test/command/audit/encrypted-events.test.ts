@@ -173,6 +173,7 @@ describe("encrypted events in the audit API", () => {
       expect([status, body.auditor?.name]).to.deep.equal([200, id]);
       const { lines } = await requestAudit(`${world.url}/audit/v1/accesses?clinic=${clinicId}`, headers);
       expect(lines.at(-1)).to.deep.include({ action: "accesses", actor: { type: "auditor", id }, auditorName: null });
+      await requestAudit(`${world.url}/audit/v1/events?clinic=${clinicId}`, headers);
     }
     const newDataKeys = createTestDataKeys(pool);
     const dependencies = {

@@ -40,7 +40,7 @@ describe("the personal columns of the read models", () => {
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_1",
-  fingerprint: "b31f59610c6343b3652820ec5265582777c2ccf533ab62f513524924f5eae291",
+  fingerprint: "2d0b2880da856d5fe842d1876d9b87e8d4c3f48fbd3f3538230f43f40d4bba9c",
 };
 
 describe("the schema of the read models", () => {

@@ -107,7 +107,7 @@ const endpointWrites = {
       description: "The endpoint and its signing secret. The secret is not shown again.",
       body: endpointWithSecretBody,
     },
-    refusals: { ...changeErrors, ...endpointUrlErrors, webhook_endpoint_limit_reached: 409 },
+    refusals: { ...endpointUrlErrors, webhook_endpoint_limit_reached: 409, ...changeErrors },
   },
   updateWebhookEndpoint: {
     description:
@@ -140,13 +140,13 @@ const endpointWrites = {
       body: z.strictObject({ ok, endpoint: webhookEndpointDetail.schema, replay: webhookReplay.schema.optional() }),
     },
     refusals: {
-      ...changeErrors,
       ...endpointErrors,
       validation_failed: 400,
       idempotency_conflict: 409,
       webhook_endpoint_disabled: 409,
       webhook_endpoint_disabled_by_operator: 409,
       webhook_endpoint_revoked: 409,
+      ...changeErrors,
     },
   },
   revokeWebhookEndpoint: {
@@ -199,12 +199,12 @@ const endpointWrites = {
       headers: replayedHeader,
     },
     refusals: {
-      ...changeErrors,
       ...endpointErrors,
       validation_failed: 400,
       idempotency_conflict: 409,
       webhook_endpoint_disabled: 409,
       webhook_endpoint_revoked: 409,
+      ...changeErrors,
     },
   },
 } as const satisfies Record<string, PartnerWrite>;
@@ -270,13 +270,13 @@ export const partnerWrites = {
       headers: { ...replayedHeader, ...locationHeader },
     },
     refusals: {
-      ...changeErrors,
       entitlement_required: 403,
       idempotency_conflict: 409,
       validation_failed: 422,
       insufficient_consent: 422,
       slot_taken: 422,
       data_source_unavailable: 503,
+      ...changeErrors,
     },
   },
   linkAnimal: {
@@ -287,7 +287,7 @@ export const partnerWrites = {
       description: "The link to the animal.",
       body: z.strictObject({ ok, link: publicLink.schema }),
     },
-    refusals: { ...changeErrors, validation_failed: 422, link_code_invalid: 422, data_source_unavailable: 503 },
+    refusals: { validation_failed: 422, link_code_invalid: 422, data_source_unavailable: 503, ...changeErrors },
   },
   endAnimalLink: {
     description:
@@ -317,7 +317,7 @@ export const partnerWrites = {
       description: "The access after the change.",
       body: z.strictObject({ ok, access: sandboxAccess.extend({ branchIds: z.array(z.guid()).nullable() }) }),
     },
-    refusals: { ...changeErrors, sandbox_only: 403, validation_failed: 422 },
+    refusals: { sandbox_only: 403, validation_failed: 422, ...changeErrors },
   },
   resetSandbox: {
     description: `Resets the sandbox to the fixture data of today (UTC). Deletes existing appointments and their idempotency keys, effective from the next request, ends the links, and keeps webhook endpoints. Two resets on the same day give the same data. An application can reset its sandbox at most ${MAX_RESETS_PER_HOUR} times per hour.`,

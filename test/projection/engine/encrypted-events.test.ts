@@ -50,24 +50,6 @@ describe("the projection of encrypted events", () => {
     before(openWorld);
     afterEach(() => world.stopRoles());
 
-    it("with another master key, projectors stop with one line instead of showing neutral values", async () => {
-      const id = await registerCustomer("Ana Kos");
-      const otherMasterKeys = createMasterKeys({ current: "b", keys: { b: Buffer.alloc(32, 1).toString("base64") } });
-      const options = {
-        ...world,
-        models: readModels,
-        logger,
-        schema: READ_MODEL_SCHEMA,
-        onProgress: () => undefined,
-      };
-      const error = await runProjection(
-        { ...options, dataKeys: createDataKeyStore(world.pool, otherMasterKeys) },
-        new AbortController().signal,
-      ).catch((error: Error) => error);
-      expect(error?.message).to.contain("master key test, which is not in PERSONAL_DATA_KEYS");
-      expect(await world.readName(id)).to.equal(undefined);
-    });
-
     it("a batch needs one query for the keys of all its persons", async () => {
       for (let count = 0; count < 20; count += 1) await registerCustomer(`Customer ${count}`);
       const findSizes: number[] = [];
@@ -148,6 +130,24 @@ describe("the projection of encrypted events", () => {
       await waitForName(await registerCustomer("Bor Zupan"), "Bor Zupan");
       expect(await world.readName(lostId)).to.equal("(erased)");
       expect(reports).to.deep.equal([[rows[0].id]]);
+    });
+
+    it("with another master key, projectors stop with one line instead of showing neutral values", async () => {
+      const id = await registerCustomer("Ana Kos");
+      const otherMasterKeys = createMasterKeys({ current: "b", keys: { b: Buffer.alloc(32, 1).toString("base64") } });
+      const options = {
+        ...world,
+        models: readModels,
+        logger,
+        schema: READ_MODEL_SCHEMA,
+        onProgress: () => undefined,
+      };
+      const error = await runProjection(
+        { ...options, dataKeys: createDataKeyStore(world.pool, otherMasterKeys) },
+        new AbortController().signal,
+      ).catch((error: Error) => error);
+      expect(error?.message).to.contain("master key test, which is not in PERSONAL_DATA_KEYS");
+      expect(await world.readName(id)).to.equal(undefined);
     });
 
     it("a renamed customer needs no further key", async () => {

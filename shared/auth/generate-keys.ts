@@ -1,4 +1,5 @@
-import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
+import { exportJWK, generateKeyPair } from "jose";
 import type { Config, Settings } from "../runtime/config.ts";
 
 export type KeySetting = Extract<keyof Settings, `${string}_KEYS`>;
@@ -8,11 +9,13 @@ export type KeySetting = Extract<keyof Settings, `${string}_KEYS`>;
  *
  * @param former keys of the setting. The former keys stay before the new key, and the key in use does not change.
  */
-export function generateKeys(setting: KeySetting, former?: Config<KeySetting>[KeySetting]): string {
+export async function generateKeys(setting: KeySetting, former?: Config<KeySetting>[KeySetting]): Promise<string> {
   const purpose = setting.toLowerCase().replace(/(_signing|_secret)?_keys$/, "");
   const id = `${purpose.replace("_", "-")}-${randomBytes(4).toString("hex")}`;
   if (setting.endsWith("_SIGNING_KEYS")) {
-    const key = generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" });
+    // The JWK export of a key of generateKeyPairSync can hang forever. It locks the key, and a garbage collection
+    // during the export waits for the same lock.
+    const key = await exportJWK((await generateKeyPair("EdDSA", { crv: "Ed25519", extractable: true })).privateKey);
     const keys = [...Object.values(former?.keys ?? {}), { ...key, kid: id, use: "sig", alg: "EdDSA" }];
     return JSON.stringify({ keys });
   }

@@ -64,7 +64,10 @@ export async function withLeadership<Obstacle extends string = never>(
     try {
       logger.info({ name }, "This process leads.");
       await runTaskGroup(connectionSignal, [
-        (termSignal) => checkUntilLost(leader, options, termSignal).catch(() => undefined), // the term ends
+        (termSignal) =>
+          checkUntilLost(leader, options, termSignal).catch((error: unknown) =>
+            logger.warn({ error, name }, "The leader failed its check, so this process stands by."),
+          ),
         runAsLeader,
       ]);
     } finally {

@@ -70,7 +70,7 @@ async function measureNewcomers(world: BenchWorld): Promise<void> {
   const ids = await Promise.all(clinicIds.map((clinicId) => world.appendAppointment(clinicId)));
   await world.awaitReceipts(EAGER_EVENT_COUNT + NEWCOMER_COUNT, 60_000);
   const name = `first events of ${NEWCOMER_COUNT} applications`;
-  printRow({ name, ...findQuantiles(world.listWaitTimes(ids)), note: "beside a busy endpoint" });
+  printRow({ name, ...findQuantiles(world.listWaitTimes(ids)), note: "next to a busy endpoint" });
 }
 
 const world = await createBenchWorld();

@@ -23,9 +23,9 @@ export const generateKeysCommand = defineCommand({
     addTo: option.text(z.string().optional(), FORMER_HELP, "file"),
   },
   example: "--for TOKEN_SIGNING_KEYS > token-signing-keys",
-  run: ({ for: setting, addTo }, { writeOutput }) => {
+  run: async ({ for: setting, addTo }, { writeOutput }) => {
     const former = addTo === undefined ? undefined : readConfig([setting], { [`${setting}_FILE`]: addTo })[setting];
-    return writeOutput(generateKeys(setting, former));
+    await writeOutput(await generateKeys(setting, former));
   },
 });
 

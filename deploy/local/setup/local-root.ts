@@ -94,7 +94,7 @@ function createRootFolder({ root, version, secrets }: LocalPaths): void {
 }
 
 async function loadSecrets(file: string): Promise<LocalSecrets> {
-  if (!fs.existsSync(file)) replaceFile(file, `${JSON.stringify(generateSecrets(), null, 2)}\n`);
+  if (!fs.existsSync(file)) replaceFile(file, `${JSON.stringify(await generateSecrets(), null, 2)}\n`);
   try {
     return secretsSchema.parse(JSON.parse(fs.readFileSync(file, "utf8")));
   } catch {
@@ -104,15 +104,15 @@ async function loadSecrets(file: string): Promise<LocalSecrets> {
   }
 }
 
-function generateSecrets(): LocalSecrets {
+async function generateSecrets(): Promise<LocalSecrets> {
   const passwordEntries = databaseUserSchema.options.map((user) => [user, randomBytes(24).toString("base64url")]);
   return {
     postgres: Object.fromEntries(passwordEntries),
     portalJwtSecret: randomBytes(48).toString("base64url"),
-    tokenSigningKeys: generateKeys("TOKEN_SIGNING_KEYS"),
-    auditSigningKeys: generateKeys("AUDIT_SIGNING_KEYS"),
-    personalDataKeys: generateKeys("PERSONAL_DATA_KEYS"),
-    webhookSecretKeys: generateKeys("WEBHOOK_SECRET_KEYS"),
-    webhookSigningKeys: generateKeys("WEBHOOK_SIGNING_KEYS"),
+    tokenSigningKeys: await generateKeys("TOKEN_SIGNING_KEYS"),
+    auditSigningKeys: await generateKeys("AUDIT_SIGNING_KEYS"),
+    personalDataKeys: await generateKeys("PERSONAL_DATA_KEYS"),
+    webhookSecretKeys: await generateKeys("WEBHOOK_SECRET_KEYS"),
+    webhookSigningKeys: await generateKeys("WEBHOOK_SIGNING_KEYS"),
   };
 }

@@ -30,7 +30,7 @@ describe("the list of changed appointments", () => {
     feed.awaitPage(({ appointments }) => appointments.length >= count, cursor);
   const listIds = ({ appointments }: Changes) => appointments.map(({ id }) => id);
 
-  it("a cursor returns exactly the appointments that changed after it, whatever their time and status", async () => {
+  it("a cursor returns exactly the appointments that changed after it, at any time and with any status", async () => {
     const [first, second] = [await request(), await request(world, { scheduledAt: "2098-01-01T00:00:00.000Z" })];
     const page = await awaitChanges(2);
     expect(listIds(page)).to.deep.equal([first, second]);

@@ -1,7 +1,7 @@
-import { createSecretKey, generateKeyPairSync, randomUUID } from "node:crypto";
+import { createSecretKey, randomUUID } from "node:crypto";
 import { expect } from "chai";
 import fc from "fast-check";
-import { SignJWT, UnsecuredJWT } from "jose";
+import { exportJWK, SignJWT, UnsecuredJWT } from "jose";
 import pino from "pino";
 import { createSessionVerifier, extractAccessToken, type SessionSettings } from "../../../query-api/portal/session.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
@@ -161,7 +161,9 @@ describe("portal session", () => {
   });
 
   it("the session verifier fails with 503 only for sessions whose public key is unusable", async () => {
-    const shortKey = generateKeyPairSync("rsa", { modulusLength: 1024 }).publicKey.export({ format: "jwk" });
+    const rsa = { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256", publicExponent: new Uint8Array([1, 0, 1]) };
+    const { publicKey } = await crypto.subtle.generateKey({ ...rsa, modulusLength: 1_024 }, true, ["sign", "verify"]);
+    const shortKey = await exportJWK(publicKey);
     const unusableKeys = { RS256: shortKey, ES256: { kty: "EC", crv: "P-256", x: "AA", y: "AA" } };
     for (const [alg, key] of Object.entries(unusableKeys)) {
       const kid = `unusable ${alg}`;

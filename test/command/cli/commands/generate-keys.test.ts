@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "chai";
 import { keySettings } from "../../../../command/cli/commands/key-commands.ts";
@@ -7,6 +7,8 @@ import { importSigningKeys } from "../../../../shared/auth/signing-keys.ts";
 import { readConfig } from "../../../../shared/runtime/config.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
+
+const FOLDERS = ["bin", "command", "deploy", "docs", "projection", "query-api", "shared", "test"];
 
 describe("the command `keys generate`", () => {
   const env = { DATABASE_URL: "" };
@@ -40,7 +42,17 @@ describe("the command `keys generate`", () => {
     expect(code).to.equal(2);
     expect(errorLines.join()).to.contain("cannot be read (ENOENT)");
     const file = join(makeTestRoot(), "keys");
-    writeFileSync(file, generateKeys("WEBHOOK_SECRET_KEYS"));
+    writeFileSync(file, await generateKeys("WEBHOOK_SECRET_KEYS"));
     expect(await add("TOKEN_SIGNING_KEYS", file)).to.include({ code: 2 });
+  });
+
+  it("no file generates keys with node:crypto, whose export as a JWK can hang forever", () => {
+    const files = FOLDERS.flatMap((folder) =>
+      readdirSync(folder, { recursive: true, encoding: "utf8" }).map((name) => join(folder, name)),
+    );
+    const codeFiles = files.filter((file) => /\.(?:ts|m?js)$/.test(file) && !file.includes("node_modules"));
+    expect(codeFiles.length).to.be.greaterThan(900);
+    const generators = codeFiles.filter((file) => readFileSync(file, "utf8").includes(`generateKeyPair${"Sync"}`));
+    expect(generators).to.deep.equal(["shared/auth/generate-keys.ts"]); // in a comment
   });
 });

@@ -24,7 +24,7 @@ describe("the tables of the documents", () => {
     const names = Object.keys(settings) as (keyof Settings)[];
     const rows = names.map((name) => {
       const schema = z.toJSONSchema(settings[name], { io: "input", unrepresentable: "any" });
-      const nameCell = isSecret(name) ? `\`${name}\` or \`${name}_FILE\`` : `\`${name}\``;
+      const nameCell = isSecret(name) ? `\`${name}\`, secret` : `\`${name}\``;
       return [nameCell, schema.default === undefined ? "" : `\`${schema.default}\``, schema.description ?? ""];
     });
     return checkTable("CONFIGURATION.md", ["variable", "default", "meaning"], rows);

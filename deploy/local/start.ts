@@ -4,6 +4,7 @@ import fs from "node:fs";
 import { loadSecretFiles } from "../../shared/runtime/config.ts";
 import { seedDemoData } from "./demo-data/demo-data.ts";
 import { requireReachable } from "./servers/servers.ts";
+import { readPorts } from "./setup/ports.ts";
 import { createProgress } from "./setup/progress.ts";
 import { getLocalRoot, toRelativePath } from "./setup/project.ts";
 import { runEntry } from "./setup/setup-error.ts";
@@ -27,7 +28,7 @@ await runEntry(async () => {
   await requireReachable(env);
   const stack = await startStack({
     root,
-    portMode: "fixed",
+    ports: readPorts(env),
     env,
     externalUrls: env,
     progress,

@@ -19,7 +19,7 @@
  *   these applications' endpoints never respond. In the second run, they respond after 9 seconds.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { findFreePort } from "../deploy/eventstore/log-process.ts";
+import { findFreePort } from "../support/free-ports.ts";
 import { mochaGlobalTeardown } from "../support/stack.ts";
 import { findQuantiles } from "./load.ts";
 import { printRow } from "./report.ts";

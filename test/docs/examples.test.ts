@@ -6,12 +6,12 @@ import path from "node:path";
 import { expect } from "chai";
 import { type CloudEvent, HTTP } from "cloudevents";
 import { Webhook } from "standardwebhooks";
-import { findFreePorts } from "../../deploy/local/setup/ports.ts";
 import { findOnPath } from "../../deploy/local/setup/system-package.ts";
 import { requirements } from "../../query-api/portal/authorization.ts";
 import { deliveredEventType } from "../../shared/domain/events/partner.ts";
 import { partnerOperations } from "../../shared/partner-api/operations.ts";
 import { eventually } from "../support/eventually.ts";
+import { findFreePort } from "../support/free-ports.ts";
 import type { Partner } from "../support/partner-api.ts";
 import { partnerDocument } from "../support/partner-document.ts";
 import { startReceiver } from "../support/receiver.ts";
@@ -55,7 +55,7 @@ describe("the examples of the partner guide", function () {
   for (const language of languages) {
     it(`the ${language.name} examples repeat a refused request, and accept only authentic webhooks`, async function () {
       if (!(await isInstalled(language))) return skip(this, language.createCommand[0]);
-      const { gateway: port } = await findFreePorts();
+      const port = await findFreePort();
       const url = `http://127.0.0.1:${port}/webhooks`;
       const registration = await partner.request("POST", "/webhook-endpoints", {
         headers: clinicHeaders,

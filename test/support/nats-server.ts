@@ -5,9 +5,9 @@ import fs from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { findNatsServer, readGreeting } from "../../deploy/local/servers/nats.ts";
-import { findFreePorts } from "../../deploy/local/setup/ports.ts";
 import { withDeathSignal } from "../../deploy/local/setup/processes.mjs";
 import { eventually } from "./eventually.ts";
+import { findFreePort, findFreePorts } from "./free-ports.ts";
 import { releaseLater } from "./resources.ts";
 import { makeTestRoot } from "./stack.ts";
 
@@ -40,7 +40,7 @@ export const TLS_BLOCK = `tls {
 
 /** Starts a nats-server on loopback. @param config options of the server, except `listen` */
 export async function startNatsServer(config: string): Promise<NatsServer> {
-  const { nats: port } = await findFreePorts();
+  const port = await findFreePort();
   const server = await prepareNatsServer(port, undefined, () => config);
   releaseLater(() => server.kill());
   await server.start();

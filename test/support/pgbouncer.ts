@@ -4,9 +4,9 @@ import fs from "node:fs";
 import path from "node:path";
 import { type DatabaseUrls, withClient } from "../../deploy/local/servers/database-roles.ts";
 import { ensurePostgresUser } from "../../deploy/local/servers/postgres-home.ts";
-import { findFreePorts } from "../../deploy/local/setup/ports.ts";
 import { findOnPath } from "../../deploy/local/setup/system-package.ts";
 import { eventually } from "./eventually.ts";
+import { findFreePort } from "./free-ports.ts";
 import { releaseLater } from "./resources.ts";
 import { makeTestRoot } from "./stack.ts";
 
@@ -29,7 +29,7 @@ export function findPgBouncer(): string | undefined {
 /** Starts PgBouncer with the settings of docs/operations/postgres.md, and waits until it accepts connections. */
 export async function startPgBouncer(program: string, urls: DatabaseUrls, mode: PoolMode): Promise<PgBouncer> {
   const folder = makeTestRoot();
-  const { gateway: port } = await findFreePorts();
+  const port = await findFreePort();
   const users = Object.values(urls).map((url) => new URL(url));
   fs.writeFileSync(
     path.join(folder, "users"),

@@ -8,9 +8,9 @@ import { fileURLToPath } from "node:url";
 import { type DatabaseUrls, ensureEmbeddedDatabase, withClient } from "../../deploy/local/servers/database-roles.ts";
 import { buildSuperuserUrl, preparePostgres } from "../../deploy/local/servers/postgres.ts";
 import { type LocalRoot, openLocalRoot } from "../../deploy/local/setup/local-root.ts";
-import { findFreePorts } from "../../deploy/local/setup/ports.ts";
 import type { Component } from "../../deploy/local/supervisor/component.ts";
 import { eventually } from "./eventually.ts";
+import { findFreePort } from "./free-ports.ts";
 import { releaseLater } from "./resources.ts";
 import { makeTestRoot } from "./stack.ts";
 
@@ -103,7 +103,7 @@ interface PreparedServer {
 async function prepareServer(primary?: PreparedServer): Promise<PreparedServer> {
   const log = (line: string) => process.stderr.write(`${line}\n`);
   const root = await openLocalRoot(makeTestRoot());
-  const { postgres: port } = await findFreePorts();
+  const port = await findFreePort();
   const password = (primary ?? { root }).root.secrets.postgres.superuser;
   if (primary) copyToStandby(primary, root, password);
   const options = { port, password, isEphemeral: true };

@@ -18,11 +18,11 @@ import {
 } from "../../deploy/local/servers/database-roles.ts";
 import { type ExternalServers, type Servers, startServers } from "../../deploy/local/servers/servers.ts";
 import { removeLocalRoot } from "../../deploy/local/setup/local-root.ts";
-import { findFreePorts } from "../../deploy/local/setup/ports.ts";
 import { findLockHolder } from "../../deploy/local/setup/processes.mjs";
 import { createProgress } from "../../deploy/local/setup/progress.ts";
 import { type LocalStack, type StackOptions, startStack } from "../../deploy/local/stack/stack.ts";
 import { createClient } from "../../shared/postgres/client.ts";
+import { findFreePorts } from "./free-ports.ts";
 import { autoStop, mochaHooks, releaseLater, releaseResources } from "./resources.ts";
 
 export { mochaHooks };
@@ -186,7 +186,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Lo
   const externalUrls = options.externalUrls ?? process.env;
   const stack = await startStack({
     root,
-    portMode: "free",
+    ports: await findFreePorts(),
     env: process.env,
     externalUrls: {
       ...externalUrls,

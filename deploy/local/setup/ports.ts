@@ -19,12 +19,7 @@ const COMPONENTS = {
 export type ComponentName = keyof typeof COMPONENTS;
 export type Ports = Record<ComponentName, number>;
 
-const COMPONENT_NAMES = Object.keys(COMPONENTS) as ComponentName[];
-
-/** Below the ephemeral range, so that no outgoing connection takes a port before its component listens. */
-const MIN_FREE_PORT = 20_000;
-const MAX_FREE_PORT = 29_999;
-const issuedPorts = new Set<number>();
+export const COMPONENT_NAMES = Object.keys(COMPONENTS) as ComponentName[];
 
 const PORT_TIMEOUT_MS = 2_000;
 
@@ -48,13 +43,6 @@ export function readPorts(env: NodeJS.ProcessEnv): Ports {
   return ports as Ports;
 }
 
-/** Returns each port only once within this process. */
-export async function findFreePorts(): Promise<Ports> {
-  const ports: Partial<Ports> = {};
-  for (const name of COMPONENT_NAMES) ports[name] = await findFreePort();
-  return ports as Ports;
-}
-
 /**
  * Waits a moment for the port, because the processes of a killed stack may still be ending.
  *
@@ -74,18 +62,8 @@ export async function requireFreePort(name: ComponentName, port: number): Promis
   );
 }
 
-async function findFreePort(): Promise<number> {
-  for (let attempt = 0; attempt < 500; attempt++) {
-    const port = MIN_FREE_PORT + Math.floor(Math.random() * (MAX_FREE_PORT - MIN_FREE_PORT + 1));
-    if (issuedPorts.has(port) || (await findBindError(port)) !== undefined) continue;
-    issuedPorts.add(port);
-    return port;
-  }
-  throw new SetupError(`Found no free port between ${MIN_FREE_PORT} and ${MAX_FREE_PORT}.`);
-}
-
-/** Undefined if the port is free. */
-async function findBindError(port: number): Promise<string | undefined> {
+/** Returns the reason why a port cannot be used; undefined if the port is free. */
+export async function findBindError(port: number): Promise<string | undefined> {
   const server = net.createServer();
   try {
     server.listen({ port, host: "127.0.0.1", exclusive: true });

@@ -7,7 +7,6 @@ import { createPool } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { awaitAll, type ServerName, type ServerOptions, type Servers, startServers } from "../servers/servers.ts";
-import { findFreePorts, readPorts } from "../setup/ports.ts";
 import { buildNodeCommand, PROJECT_FOLDER } from "../setup/project.ts";
 import { SetupError } from "../setup/setup-error.ts";
 import { type Component, type ComponentContext, createComponent } from "../supervisor/component.ts";
@@ -25,9 +24,7 @@ import {
 
 const STATEMENT_TIMEOUT_MS = 30_000;
 
-export interface StackOptions extends Omit<ServerOptions, "ports" | "otherComponents"> {
-  /** "fixed" uses the default ports and the port variables. "free" uses any free ports. */
-  portMode: "fixed" | "free";
+export interface StackOptions extends Omit<ServerOptions, "otherComponents"> {
   env: NodeJS.ProcessEnv;
   /** They override all other settings. */
   serviceEnv?: Partial<Record<ServiceName, Environment>>;
@@ -56,9 +53,8 @@ export interface LocalStack {
  * @throws {SetupError} one line, followed by the last lines of output if a component failed
  */
 export async function startStack(options: StackOptions): Promise<LocalStack> {
-  const { progress, env: inheritedEnv, serviceEnv: overrides } = options;
-  const ports = options.portMode === "fixed" ? readPorts(inheritedEnv) : await findFreePorts();
-  const servers = await startServers({ ...options, ports, otherComponents: SERVICE_NAMES });
+  const { ports, progress, env: inheritedEnv, serviceEnv: overrides } = options;
+  const servers = await startServers({ ...options, otherComponents: SERVICE_NAMES });
   const { secrets } = servers.root;
   const env = buildServiceEnvironments({ ports, secrets, servers, inheritedEnv, overrides });
   const services = mapServices((name) => createServiceComponent(name, env[name], servers.context));

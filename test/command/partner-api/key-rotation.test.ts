@@ -2,11 +2,11 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { decodeProtectedHeader, exportJWK, generateKeyPair, type JWK } from "jose";
 import { pino } from "pino";
-import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
 import { createRemoteKeys } from "../../../query-api/http/remote-keys.ts";
 import { createTokenVerifier } from "../../../shared/auth/access-token.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import { eventually } from "../../support/eventually.ts";
+import { findFreePort } from "../../support/free-ports.ts";
 import {
   createPartnerWorld,
   type PartnerWorld,
@@ -60,7 +60,7 @@ describe("rotation of the token signing keys", () => {
   const requestToken = async () => (await sendTokenRequest(command?.url ?? "", world)).body.access_token as string;
 
   before(async () => {
-    port = String(Object.values(await findFreePorts())[0]);
+    port = String(await findFreePort());
     keys = { a: await createKey("a"), b: await createKey("b") };
     world = await createPartnerWorld(await serveWithKeys("a"));
   });

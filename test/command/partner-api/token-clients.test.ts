@@ -1,8 +1,8 @@
 import { expect } from "chai";
 import * as client from "openid-client";
 import { ClientCredentials, type ModuleOptions } from "simple-oauth2";
-import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
 import { scopes } from "../../../shared/domain/events/partner.ts";
+import { findFreePort } from "../../support/free-ports.ts";
 import {
   createApplication,
   sendRequest,
@@ -19,7 +19,7 @@ describe("the token operation with OAuth clients", () => {
 
   before(async () => {
     // Clients compare the issuer with the address of the metadata, so the port must be known before the start.
-    const { gateway: port } = await findFreePorts();
+    const port = await findFreePort();
     const origin = `http://127.0.0.1:${port}`;
     issuer = new URL(`${origin}/sandbox/v1`);
     command = await startTestCommandService({ PORT: String(port), TOKEN_ISSUER: origin });

@@ -3,7 +3,6 @@ import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { buildDatabaseUrl, withClient } from "../../../deploy/local/servers/database-roles.ts";
-import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
 import { buildNodeCommand, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import type { Environment } from "../../../deploy/local/stack/environment.ts";
 import type { LocalStack } from "../../../deploy/local/stack/stack.ts";
@@ -11,6 +10,7 @@ import { createServiceComponent } from "../../../deploy/local/stack/stack.ts";
 import type { Component } from "../../../deploy/local/supervisor/component.ts";
 import { createWorld, type World } from "../../e2e/world.ts";
 import { eventually } from "../../support/eventually.ts";
+import { findFreePort } from "../../support/free-ports.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { startTestStack } from "../../support/stack.ts";
 import { type Prometheus, startPrometheus } from "./prometheus.ts";
@@ -44,7 +44,7 @@ export async function startObservedStack(
     log: () => undefined,
   });
   const { servers, env } = stack;
-  const { projection: dispatcherPort } = await findFreePorts();
+  const dispatcherPort = await findFreePort();
   const dispatcher = createServiceComponent(
     "projection",
     { ...env.projection, ROLES: "webhooks", PORT: String(dispatcherPort) },

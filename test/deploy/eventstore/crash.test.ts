@@ -3,8 +3,9 @@ import { type EventStoreDBClient, jsonEvent, NO_STREAM } from "@eventstore/db-cl
 import { expect } from "chai";
 import { collect } from "../../conformance/log-under-test.ts";
 import { backUpLog } from "../../support/backups.ts";
+import { findFreePort } from "../../support/free-ports.ts";
 import { startSeparateLog } from "../../support/own-log.ts";
-import { createClient, findFreePort, LogProcess, makeTemporaryDir } from "./log-process.ts";
+import { createClient, LogProcess, makeTemporaryDir } from "./log-process.ts";
 import { createAppendRequest, openStore, readContent, submit } from "./stored-log.ts";
 
 /** Kills the log with SIGKILL under load. */

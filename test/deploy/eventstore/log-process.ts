@@ -2,13 +2,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { EventStoreDBClient } from "@eventstore/db-client";
 import { withDeathSignal } from "../../../deploy/local/setup/processes.mjs";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
-import { listenOnLoopback } from "../../support/loopback.ts";
 import { releaseLater } from "../../support/resources.ts";
 
 process.env.no_grpc_proxy = "127.0.0.1,localhost";
@@ -112,11 +110,4 @@ export function makeTemporaryDir(): string {
   const dir = mkdtempSync(join(tmpdir(), "embedded-log-"));
   releaseLater(() => rmSync(dir, { recursive: true, force: true }));
   return dir;
-}
-
-/** Returns a port that is currently free. */
-export async function findFreePort(): Promise<number> {
-  const { port, close } = await listenOnLoopback(createServer());
-  await close();
-  return port;
 }

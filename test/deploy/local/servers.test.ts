@@ -10,11 +10,11 @@ import {
   type Servers,
   startServers,
 } from "../../../deploy/local/servers/servers.ts";
-import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
 import { readProcessIdentity } from "../../../deploy/local/setup/processes.mjs";
 import { createProgress } from "../../../deploy/local/setup/progress.ts";
 import { buildNodeCommand, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import { eventually } from "../../support/eventually.ts";
+import { findFreePorts } from "../../support/free-ports.ts";
 import { listenOnLoopback } from "../../support/loopback.ts";
 import { getRejection } from "../../support/rejection.ts";
 import { createTestDatabase, makeTestRoot, startTestServers } from "../../support/stack.ts";

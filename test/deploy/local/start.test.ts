@@ -4,9 +4,9 @@ import fs from "node:fs";
 import { expect } from "chai";
 import { withClient } from "../../../deploy/local/servers/database-roles.ts";
 import { buildSuperuserUrl } from "../../../deploy/local/servers/postgres.ts";
-import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
 import { buildNodeCommand, getLocalPaths, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import { eventually } from "../../support/eventually.ts";
+import { findFreePorts } from "../../support/free-ports.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
 describe("npm start", () => {

@@ -1,8 +1,8 @@
 // Runs the embedded servers in a process that a test starts and kills: node --import tsx <this file> <root>
 
 import { startServers } from "../../../deploy/local/servers/servers.ts";
-import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
 import { createProgress } from "../../../deploy/local/setup/progress.ts";
+import { findFreePorts } from "../../support/free-ports.ts";
 
 const servers = await startServers({
   root: process.argv[2] ?? "",

@@ -18,10 +18,10 @@ import { pino } from "pino";
 import { ensureEmbeddedDatabase } from "../../../deploy/local/servers/database-roles.ts";
 import { buildSuperuserUrl, preparePostgres } from "../../../deploy/local/servers/postgres.ts";
 import { openLocalRoot } from "../../../deploy/local/setup/local-root.ts";
-import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
 import { prepareDatabase } from "../../../projection/prepare-database.ts";
 import { measureTasks } from "../../../projection/status/facts.ts";
 import { eventually } from "../../support/eventually.ts";
+import { findFreePort } from "../../support/free-ports.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
 const deployFolder = fileURLToPath(new URL("../../../deploy", import.meta.url));
@@ -44,7 +44,7 @@ describe("the archive of WAL and the daily tasks", () => {
     writeFileSync(join(folder, "sync"), `#!/bin/sh\necho "$@" >> ${syncLog}\n`);
     for (const path of [folder, archiveFolder, syncLog, join(folder, "sync")]) chmodSync(path, 0o777);
     const root = await openLocalRoot(makeTestRoot());
-    const { postgres: port } = await findFreePorts();
+    const port = await findFreePort();
     const { superuser } = root.secrets.postgres;
     const component = await preparePostgres(
       { ...root, log: (line) => process.stderr.write(`${line}\n`) },

@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
-import { findFreePort } from "../../deploy/eventstore/log-process.ts";
 import { eventually } from "../../support/eventually.ts";
+import { findFreePort } from "../../support/free-ports.ts";
 import { createWorld, type World } from "./world.ts";
 
 describe("the start of the webhooks role", () => {

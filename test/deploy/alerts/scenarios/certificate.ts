@@ -7,9 +7,9 @@ import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { pino } from "pino";
-import { findFreePorts } from "../../../../deploy/local/setup/ports.ts";
 import { createMetrics } from "../../../../projection/status/metrics.ts";
 import { watchServerCertificates } from "../../../../projection/status/server-certificates.ts";
+import { findFreePort } from "../../../support/free-ports.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 import { startPrometheus } from "../prometheus.ts";
 import type { ScenarioGroup } from "../scenario.ts";
@@ -22,7 +22,7 @@ export const certificateGroup: ScenarioGroup = {
   programs: ["openssl"],
   async start(prometheusProgram) {
     const folder = path.join(makeTestRoot(), "secrets");
-    const { nats: port } = await findFreePorts();
+    const port = await findFreePort();
     createCertificates(folder);
     // The certificate of a year and the authority are as they were created, and the server gets a copy.
     const install = () => copyFileSync(path.join(folder, `${TLS_HOST}.crt`), path.join(folder, "server.crt"));

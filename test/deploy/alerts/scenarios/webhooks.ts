@@ -1,10 +1,10 @@
 /** Webhooks that are not sent, or that receivers or the egress proxy do not accept. */
 import { randomUUID } from "node:crypto";
-import { findFreePorts } from "../../../../deploy/local/setup/ports.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createAppender, requestAppointment } from "../../../projection/webhooks/world-events.ts";
 import { startConnectProxy } from "../../../support/connect-proxy.ts";
 import { eventually } from "../../../support/eventually.ts";
+import { findFreePort } from "../../../support/free-ports.ts";
 import { createPlainLog } from "../../../support/plain-log.ts";
 import { type ObservedStack, startObservedStack } from "../observed-stack.ts";
 import { shorten } from "../rules.ts";
@@ -93,7 +93,7 @@ export const receiverGroup: ScenarioGroup = {
 export const proxyGroup: ScenarioGroup = {
   alerts: ["WebhookEgressProxyFailing"],
   async start(prometheusProgram) {
-    const { gateway: port } = await findFreePorts();
+    const port = await findFreePort();
     const settings = { WEBHOOK_EGRESS_PROXY_URL: `http://127.0.0.1:${port}` };
     const { prometheus, world, receiver, startLoad, stop } = await startObservedStack(prometheusProgram, settings);
     const body = { url: PUBLIC_URL, events: ["appointment.created"] };

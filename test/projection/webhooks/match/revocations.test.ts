@@ -3,9 +3,9 @@ import { expect } from "chai";
 import { READ_MODELS_CURRENT_SQL, RevocationWatch } from "../../../../projection/webhooks/match/revocations.ts";
 import type { CatalogEvent } from "../../../../shared/domain/events/catalog.ts";
 import { createEventLog } from "../../../../shared/eventstore/log.ts";
-import { findFreePort } from "../../../deploy/eventstore/log-process.ts";
 import { connectToLog } from "../../../support/connections.ts";
 import { eventually } from "../../../support/eventually.ts";
+import { findFreePort } from "../../../support/free-ports.ts";
 import { useResource } from "../../../support/resources.ts";
 import { createWorld } from "../world.ts";
 

@@ -90,14 +90,16 @@ async function fillLog(client: EventStoreDBClient): Promise<Subjects> {
     }));
     return appendEventsInSharedCall(client, stream, -1n, stored, 60_000);
   };
-  for (const { clinicId, animals } of clinics)
+  for (const { clinicId, animals } of clinics) {
+    const register = (stream: string, type: string, data: object) =>
+      append(stream, [{ type, data, metadata: createMetadata(clinicId) }]);
+    await register(`clinic-${clinicId}`, "ClinicRegistered", { clinicId });
     await Promise.all(
       animals.map(({ animalId, customerId }) =>
-        append(`animal-${animalId}`, [
-          { type: "AnimalRegistered", data: { animalId, customerId, clinicId }, metadata: createMetadata(clinicId) },
-        ]),
+        register(`animal-${animalId}`, "AnimalRegistered", { animalId, customerId, clinicId }),
       ),
     );
+  }
   let appended = CLINIC_SHARE * ANIMALS_PER_CLINIC;
   let number = 0;
   const appendNext = async () => {

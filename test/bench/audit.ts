@@ -101,10 +101,11 @@ async function fillLog(client: EventStoreDBClient): Promise<Subjects> {
     );
   }
   let appended = CLINIC_SHARE * ANIMALS_PER_CLINIC;
-  let number = 0;
+  let startedCount = 0;
   const appendNext = async () => {
     while (appended < EVENT_COUNT) {
-      number += 1;
+      startedCount += 1;
+      const number = startedCount;
       appended += APPOINTMENT_TYPES.length;
       const { clinicId, animals } = clinics[number % CLINIC_SHARE]!;
       const { animalId, customerId } = animals[number % ANIMALS_PER_CLINIC]!;

@@ -29,8 +29,8 @@ export type ReadRow = <Row extends object>(
 export interface ResponseRow {
   /** Null if the request is permitted. */
   refusal: string | null;
-  /** JSON object; null if the request is refused. */
-  body: string | null;
+  /** JSON object. */
+  body: string;
 }
 
 export interface QueryState extends RequestState {

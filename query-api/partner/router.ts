@@ -20,16 +20,9 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import type { ConcurrencyLimiter } from "../../shared/rate-limit/middleware.ts";
 import { readParameters } from "../http/parameters.ts";
-import {
-  limitCallerReads,
-  type QueryState,
-  READ_TIMEOUT_MS,
-  type ReadRow,
-  type ResponseRow,
-  type Statement,
-} from "../http/read.ts";
+import { limitCallerReads, type QueryState, READ_TIMEOUT_MS, type ReadRow, type ResponseRow } from "../http/read.ts";
 import { readCursor } from "./cursor.ts";
-import { getOwnerId, type PartnerRead, type ReadContext, type WaitForEvent } from "./read.ts";
+import { getOwnerId, type PartnerRead, type PartnerRequest, type WaitForEvent } from "./read.ts";
 import { readPosition, type Waits } from "./waits.ts";
 
 export interface PartnerDependencies {
@@ -120,26 +113,24 @@ function respond(
     const startedAt = performance.now();
     const read = async (lastWait?: WaitForEvent) => {
       const { deadline, applicationId } = ctx.state;
-      const context: ReadContext = {
-        readRow: (statement, values) => readRow(statement, values, deadline, applicationId),
-        brand,
-      };
       const { operationId, isPaged } = partnerRead;
       const parameters = readParameters(partnerRead.parameters ?? {}, ctx.query);
       const alternative = partnerRead.alternative?.appliesTo(parameters) ? partnerRead.alternative : undefined;
-      const request = {
+      const request: PartnerRequest = {
         state: ctx.state,
         pathParams: (ctx as { params?: Record<string, string> }).params ?? {},
         parameters,
         cursor: isPaged && !alternative ? readCursor(ctx.query.cursor) : undefined,
         lastWait,
+        readRow: (statement, values) => readRow(statement, values, deadline, applicationId),
+        brand,
       };
       const { sql, getSqlParameters, completeBody } = alternative ?? partnerRead;
       const statement = { name: `partner ${operationId}${sql === partnerRead.sql ? "" : " alternative"}`, text: sql };
-      const values = await getSqlParameters(request, context);
-      const body = await readBody(partnerRead, statement, values, ctx.state, readRow);
+      const { refusal, body } = await request.readRow<ResponseRow>(statement, await getSqlParameters(request));
+      if (refusal !== null) throw toRefusalError(partnerRead, refusal);
       const wait = partnerRead.findWait?.(body, request);
-      return { wait, body: completeBody?.(body, context, request) ?? body };
+      return { wait, body: completeBody?.(body, request) ?? body };
     };
     const waitForEvent = async ({ wait }: Awaited<ReturnType<typeof read>>) => {
       const timeoutMs = wait ? startedAt + wait.timeoutMs - performance.now() : 0;
@@ -185,19 +176,6 @@ async function awaitEvent(
     ctx.res.off("close", abort);
     ctx.state.waitedMs = (ctx.state.waitedMs ?? 0) + performance.now() - startedAt;
   }
-}
-
-async function readBody(
-  partnerRead: PartnerRead,
-  statement: Statement,
-  values: readonly unknown[],
-  { deadline, applicationId }: State,
-  readRow: ReadRow,
-): Promise<string> {
-  const row = await readRow<ResponseRow>(statement, values, deadline, applicationId);
-  if (row.refusal !== null) throw toRefusalError(partnerRead, row.refusal);
-  if (row.body === null) throw new Error(`The SQL of ${partnerRead.operationId} returned no body.`);
-  return row.body;
 }
 
 function toRefusalError(partnerRead: PartnerRead, code: string): Error {

@@ -137,7 +137,7 @@ function setRoleGauges(metrics: Metrics, role: string, status: RoleStatus): void
     metrics.events.inc({ role }, eventCount);
   }
   if (position !== undefined) metrics.position.set({ role }, Number(position));
-  if (isLeader !== undefined) metrics.leader.set({ role }, isLeader ? 1 : 0);
+  metrics.leader.set({ role }, isLeader ? 1 : 0);
   metrics.waits.set({ role }, detail?.startsWith("waits") ? 1 : 0);
   metrics.failed.set({ role }, state === "failed" ? 1 : 0);
 }

@@ -21,7 +21,8 @@ import { LogUnavailableError } from "./log.ts";
 
 export type SubscriptionItem =
   | { kind: "event"; event: RecordedEvent; position: bigint }
-  | UnreadableItem
+  /** An event in a stream of the catalog that this release cannot decode, for example of an unknown type. */
+  | { kind: "unreadable"; event: UnreadableEvent; position: bigint; reason: string }
   /** An event for which `isSkipped` returned true. The event was not parsed. */
   | { kind: "skipped"; stream: string; id: string; position: bigint }
   /** An event of another program, or of the log itself. Its stream may be deleted at any time. */
@@ -37,13 +38,10 @@ export interface LogPosition {
   type: string;
 }
 
-/** An event in a stream of the catalog that this release cannot decode, for example of an unknown type. */
-interface UnreadableItem extends LogPosition {
-  kind: "unreadable";
+interface UnreadableEvent extends LogPosition {
   id: string;
-  reason: string;
-  /** Null if unknown. */
-  clinicId: string | null;
+  /** The clinic is null if it is unknown. */
+  metadata: { clinicId: string | null };
 }
 
 export function describeLogPosition({ position, stream, revision }: LogPosition): string {
@@ -157,13 +155,14 @@ function toSubscriptionItem(
   if (isSkipped(stream, revision)) return { kind: "skipped", stream, id, position };
   // The log itself writes events such as `$streamDeleted` to any stream.
   if (!isCatalogStream(stream) || type.startsWith("$")) return { kind: "foreign", position };
+  const location = { id, stream, revision, position };
   try {
-    const validEvent = parseStoredEvent(event);
-    return { kind: "event", position, event: Object.assign(validEvent, { id, stream, revision, position }) };
+    return { kind: "event", position, event: Object.assign(parseStoredEvent(event), location) };
   } catch (error) {
     // Decoding depends only on the event, so a later attempt would fail with the same error.
     const reason = error instanceof EventSchemaError ? error.message : `${type} cannot be decoded`;
-    return { kind: "unreadable", position, stream, revision, type, id, reason, clinicId: findClinicId(event.metadata) };
+    const metadata = { clinicId: findClinicId(event.metadata) };
+    return { kind: "unreadable", position, event: { ...location, type, metadata }, reason };
   }
 }
 
@@ -218,15 +217,8 @@ function watchState(channel: Channel, stateBefore: connectivityState, watches: R
 /** Time after which a read fails if the event log sends nothing. */
 const SILENCE_TIMEOUT_MS = 10_000;
 
-interface SilenceWatchdog {
-  restart(): void;
-  /** Stops waiting. Call it while the consumer processes an event. */
-  pause(): void;
-  end(): void;
-}
-
 /** Calls `onSilence` if the event log sends nothing for too long while a read waits for it. */
-export function createSilenceWatchdog(onSilence: () => void): SilenceWatchdog {
+export function createSilenceWatchdog(onSilence: () => void) {
   let startedAt: number | undefined = performance.now();
   const timer = setInterval(() => {
     if (startedAt !== undefined && performance.now() - startedAt > SILENCE_TIMEOUT_MS) onSilence();
@@ -236,6 +228,7 @@ export function createSilenceWatchdog(onSilence: () => void): SilenceWatchdog {
     restart() {
       startedAt = performance.now();
     },
+    /** Stops waiting. Call it while the consumer processes an event. */
     pause() {
       startedAt = undefined;
     },

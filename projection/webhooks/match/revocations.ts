@@ -69,7 +69,7 @@ const ERASURE_TYPES = ["CustomerDataErased"];
  */
 export const READ_MODELS_CURRENT_SQL = `
   COALESCE((SELECT position FROM webhooks.revocation), ${BEFORE_FIRST_EVENT})
-    <= (SELECT position FROM ${READ_MODEL_SCHEMA}.checkpoint WHERE name = 'read_models')`;
+    <= (SELECT position FROM ${READ_MODEL_SCHEMA}.checkpoint)`;
 
 interface RevocationDeps {
   client: EventStoreDBClient;

@@ -38,7 +38,8 @@ type Columns = Record<string, ColumnType>;
 
 type ValueOf<Type extends ColumnType> = Type extends Json<infer Value> ? Value : ColumnValues[Type];
 
-type RowOf<C extends Columns, Nullable extends string> = {
+/** Type of a row, from the types of its columns. */
+export type RowOf<C extends Columns, Nullable extends string> = {
   [Name in keyof C]: ValueOf<C[Name]> | (Name extends Nullable ? null : never);
 };
 

@@ -19,7 +19,7 @@ import { DifferentLogError } from "../checkpoints/same-log.ts";
 import { readInThread } from "../engine/read-log.ts";
 import { prepareDatabase, requirePreparedDatabase, toDatabaseError } from "../prepare-database.ts";
 import { CommandRefusedError, confirmType } from "../quarantine/confirmed-types.ts";
-import { NATS_SETTING_NAMES, toNatsSettings } from "../relay/nats-settings.ts";
+import { NATS_SETTING_NAMES, validateNatsSettings } from "../relay/nats-settings.ts";
 import { ProjectionError } from "../roles/role.ts";
 import {
   adoptCurrentLog,
@@ -88,7 +88,7 @@ export const projectionCommandLine: CommandLine = {
         },
         async run(context, { adoptLog, tellSince: notifyFrom }) {
           if (adoptLog) {
-            const nats = toNatsSettings(readConfig(NATS_SETTING_NAMES, context.terminal.env));
+            const nats = validateNatsSettings(readConfig(NATS_SETTING_NAMES, context.terminal.env));
             return adoptCurrentLog(context, nats, notifyFrom);
           }
           if (notifyFrom !== undefined) throw new InputError("--tell-since requires --adopt-log");

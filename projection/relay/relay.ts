@@ -59,7 +59,7 @@ function relay(
   reportStatus: (status: RoleStatus, messageCount?: number) => void,
 ): Promise<void> {
   const { nats, logger, databaseUrl } = options;
-  const stream = deriveStreamNames(databaseUrl, nats.streamReplicas);
+  const stream = deriveStreamNames(databaseUrl, nats.NATS_STREAM_REPLICAS);
   let state: RoleStatus["state"] = "starting";
   let position: bigint | undefined;
   const onProgress = (progress: RelayProgress) => {

@@ -178,7 +178,7 @@ async function runRoleParts(
     withLeadership({ name: "webhook dispatcher", databaseUrl, logger, signal, onStandby }, (leadSignal) =>
       runDispatcher(dispatcherOptions, { ...dispatcherLoop, signal: leadSignal }),
     );
-  const stream = deriveStreamNames(databaseUrl, nats.streamReplicas);
+  const stream = deriveStreamNames(databaseUrl, nats.NATS_STREAM_REPLICAS);
   const followMessages = () =>
     withNats({ nats, name: "clinic webhooks", signal }, (connection, connectionSignal) =>
       arrivals.follow(connection, stream, connectionSignal),

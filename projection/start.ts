@@ -84,7 +84,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   const stopTracing = await startTracing(config, "projection", logger);
   const metrics = createMetrics([pool]);
   const roles = startRoles(config, { client, pool, nats, signAsymmetrically }, metrics, logger);
-  const reporter = startReporter({ client, pool, roles, metrics, logger });
+  const stopReporting = startReporter({ client, pool, roles, metrics, logger });
   const stopWatchingCertificates = watchServerCertificates(config, metrics, logger);
   const checkReadiness = createReadinessCheck(roles);
   const app = createApp({
@@ -102,7 +102,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   };
   const closeAll = async () => {
     stopWatchingCertificates();
-    await reporter.stop();
+    await stopReporting();
     await Promise.all([closeConnections(), stopTracing()]);
   };
   const server = await listen(app.callback(), config.HOST, config.PORT).catch(async (error: unknown) => {

@@ -5,12 +5,7 @@ import type { TokenVerifier } from "../../shared/auth/access-token.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import { scope } from "../../shared/domain/events/partner.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
-import {
-  type AccessRecord,
-  type ClinicState,
-  type FindAccess,
-  requirePartnerAccess,
-} from "../../shared/partner-api/access.ts";
+import { type AccessRecord, type ClinicState, requirePartnerAccess } from "../../shared/partner-api/access.ts";
 import { createAuthentication } from "../../shared/partner-api/authenticate.ts";
 import type { PartnerOperation } from "../../shared/partner-api/operations.ts";
 import { countRefusedRequest, limitCaller } from "../../shared/partner-api/rate-limits.ts";
@@ -58,10 +53,7 @@ type RequireAccess = (ctx: Koa.ParameterizedContext<State>) => Promise<void>;
 
 /** Creates a function that authorizes a request to an operation, before its current deadline. */
 function createAccessCheck(operation: PartnerOperation, { readRow }: PartnerDependencies): RequireAccess {
-  return async (ctx) => {
-    const findAccess = createAccessFinder(readRow, ctx.state.deadline);
-    requirePartnerAccess(ctx, operation, await findAccess(ctx.state.accessQuery));
-  };
+  return async (ctx) => requirePartnerAccess(ctx, operation, await readAccess(readRow, ctx.state));
 }
 
 /**
@@ -208,9 +200,8 @@ const accessRecordSchema = z.object({
   isBranchKnown: z.boolean(),
 }) satisfies z.ZodType<AccessRecord>;
 
-function createAccessFinder(readRow: ReadRow, deadline: number): FindAccess {
-  return async ({ applicationId, credentialId, environment, clinicId, branchId }) => {
-    const values = [applicationId, credentialId, environment, clinicId, branchId];
-    return accessRecordSchema.parse(await readRow(accessStatement, values, deadline, applicationId));
-  };
+async function readAccess(readRow: ReadRow, { accessQuery, deadline }: State): Promise<AccessRecord> {
+  const { applicationId, credentialId, environment, clinicId, branchId } = accessQuery;
+  const values = [applicationId, credentialId, environment, clinicId, branchId];
+  return accessRecordSchema.parse(await readRow(accessStatement, values, deadline, applicationId));
 }

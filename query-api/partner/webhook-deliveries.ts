@@ -5,7 +5,7 @@ import { hasClinic } from "../../shared/partner-api/access.ts";
 import { buildIsDeliveryVisibleSql } from "../../shared/partner-api/animal-access.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { deriveWebhookDeliveryId } from "../../shared/webhooks/delivery-id.ts";
-import { createFilterParameter, createLimitParameter, type ParameterValues } from "../http/parameters.ts";
+import { createFilterParameter, createLimitParameter } from "../http/parameters.ts";
 import { buildPageSql, partnerPage } from "./cursor.ts";
 import { definePartnerRead, findInstallation, getEndpointKey, type PartnerRequest, parsePathId } from "./read.ts";
 import { buildAttemptsSql, deliveryStatus, webhookAttempt, webhookDelivery } from "./webhook-delivery.ts";
@@ -21,23 +21,9 @@ const deliveryFilters = {
   to: createFilterParameter("Returns only deliveries that were created before this time.", dateTime),
 };
 
-type DeliveryFilters = ParameterValues<typeof deliveryFilters>;
-
 /** Converts a status to the column `unsuccessful_status`. */
 const toUnsuccessfulStatus = (status: z.infer<typeof deliveryStatus>) =>
   status === "pending" || status === "delivered" ? "none" : status;
-
-/** Returns the values of the SQL parameters of {@link DELIVERY_PAGE_SQL} from $9. */
-async function toFilterValues(
-  { status, type, appointmentId, from, to }: DeliveryFilters,
-  { endpointId, types }: { endpointId: string | null; types: readonly string[] },
-  readRow: PartnerRequest["readRow"],
-): Promise<readonly unknown[]> {
-  const unsuccessfulStatuses = (status === null ? deliveryStatus.options : [status]).map(toUnsuccessfulStatus);
-  const deliveryIds =
-    appointmentId === null || endpointId === null ? null : await deriveDeliveryIds(readRow, appointmentId, endpointId);
-  return [status, type === null ? types : [type], from, to, deliveryIds, [...new Set(unsuccessfulStatuses)]];
-}
 
 const eventIdsStatement = {
   name: "events of an appointment",
@@ -175,12 +161,17 @@ export const listWebhookDeliveries = definePartnerRead({
     )::text AS body`,
   async getSqlParameters(request) {
     const { state, pathParams, parameters, cursor, readRow } = request;
-    const { limit, ...filters } = parameters;
+    const { limit, status, type, appointmentId, from, to } = parameters;
     const installation = findInstallation(state);
-    const types = deliveredEventTypes[hasClinic(state) ? "clinic" : "application"];
+    const types = type === null ? deliveredEventTypes[hasClinic(state) ? "clinic" : "application"] : [type];
     const endpointId = parsePathId(pathParams.endpointId);
-    const filterValues = await toFilterValues(filters, { endpointId, types }, readRow);
-    const pageValues = [limit, cursor?.time, cursor?.id, installation?.branchIds];
-    return [...getEndpointKey(request), ...pageValues, ...filterValues, installation?.animalAccess];
+    const deliveryIds =
+      appointmentId && endpointId ? await deriveDeliveryIds(readRow, appointmentId, endpointId) : null;
+    const unsuccessfulStatuses = (status === null ? deliveryStatus.options : [status]).map(toUnsuccessfulStatus);
+    return [
+      ...getEndpointKey(request),
+      ...[limit, cursor?.time, cursor?.id, installation?.branchIds],
+      ...[status, types, from, to, deliveryIds, [...new Set(unsuccessfulStatuses)], installation?.animalAccess],
+    ];
   },
 });

@@ -29,7 +29,8 @@ const COUNT_DELIVERIES_SQL = `
      ORDER BY delivery_id LIMIT ${MAX_COUNTED_DELIVERIES}
   ),
   failed AS (
-    SELECT delivery_id FROM webhooks.delivery WHERE is_failed ORDER BY delivery_id LIMIT ${MAX_COUNTED_DELIVERIES}
+    SELECT delivery_id FROM webhooks.delivery WHERE unsuccessful_status = 'failed'
+     ORDER BY delivery_id LIMIT ${MAX_COUNTED_DELIVERIES}
   )
   SELECT p.*, f.*
     FROM (SELECT count(*) AS pending, count(*) FILTER (WHERE is_due) AS due,

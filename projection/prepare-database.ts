@@ -109,13 +109,18 @@ export async function ensureReadModels(pool: pg.Pool, models: readonly AnyReadMo
  */
 export async function requirePreparedDatabase(pool: pg.Pool): Promise<void> {
   const isPrepared = await checkPreparation(pool).catch((error) => {
-    const ErrorClass = isPostgresUnavailable(error) ? ServerUnavailableError : StartError;
-    throw new ErrorClass(`The database is unavailable. Check DATABASE_URL. (${error.message || error.code})`);
+    throw toDatabaseError("The database is unavailable.", error);
   });
   if (isPrepared) return;
   throw new StartError(
     `The database is not prepared for this release. Run \`${formatCommandLine("projection migrate")}\` of this release.`,
   );
+}
+
+/** Converts an error of Postgres to one for operators. @param problem sentence about what has failed */
+export function toDatabaseError(problem: string, error: NodeJS.ErrnoException): StartError {
+  const ErrorClass = isPostgresUnavailable(error) ? ServerUnavailableError : StartError;
+  return new ErrorClass(`${problem} Check DATABASE_URL. (${error.message || error.code})`);
 }
 
 async function checkPreparation(pool: pg.Pool): Promise<boolean> {

@@ -21,7 +21,7 @@ import type { LogAndDatabase } from "./checkpoints/same-log.ts";
 import { startProjectors } from "./engine/projectors.ts";
 import { requirePreparedDatabase } from "./prepare-database.ts";
 import { readModels } from "./read-models/all.ts";
-import { NATS_SETTING_NAMES, toNatsSettings } from "./relay/nats-settings.ts";
+import { NATS_SETTING_NAMES, validateNatsSettings } from "./relay/nats-settings.ts";
 import { startRelay } from "./relay/relay.ts";
 import type { Role } from "./roles/role.ts";
 import { createMetrics, type Metrics } from "./status/metrics.ts";
@@ -76,7 +76,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   const config: ServiceConfig & Partial<Config<"PERSONAL_DATA_KEYS">> = isProjector
     ? readConfig([...SETTINGS, ...PROJECTORS_SETTINGS], env)
     : readConfig(SETTINGS, env);
-  const nats = toNatsSettings(config);
+  const nats = validateNatsSettings(config);
   const signingKeys = config.WEBHOOK_SIGNING_KEYS?.keys;
   const signAsymmetrically = signingKeys && (await createAsymmetricSigner(signingKeys));
   const logger = createLogger("projection", config.LOG_LEVEL);
@@ -84,7 +84,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   const stopTracing = await startTracing(config, "projection", logger);
   const metrics = createMetrics([pool]);
   const roles = startRoles(config, { client, pool, nats, signAsymmetrically }, metrics, logger);
-  const reporter = startReporter({ client, pool, roles, metrics, logger });
+  const stopReporting = startReporter({ client, pool, roles, metrics, logger });
   const stopWatchingCertificates = watchServerCertificates(config, metrics, logger);
   const checkReadiness = createReadinessCheck(roles);
   const app = createApp({
@@ -102,7 +102,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   };
   const closeAll = async () => {
     stopWatchingCertificates();
-    await reporter.stop();
+    await stopReporting();
     await Promise.all([closeConnections(), stopTracing()]);
   };
   const server = await listen(app.callback(), config.HOST, config.PORT).catch(async (error: unknown) => {

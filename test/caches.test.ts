@@ -8,7 +8,7 @@ import { generateKeyPair, SignJWT } from "jose";
 import { pino } from "pino";
 import { createSecretCache } from "../projection/webhooks/send/attempt-delivery.ts";
 import { createRemoteKeys } from "../query-api/http/remote-keys.ts";
-import { describeLocalDays } from "../query-api/portal/schedule.ts";
+import { describeLocalDays } from "../query-api/portal/local-days.ts";
 import { createSessionVerifier } from "../query-api/portal/session.ts";
 import { buildAudience, cacheVerifiedTokens, createTokenVerifier } from "../shared/auth/access-token.ts";
 import { DAY_MS } from "../shared/domain/time/local-time.ts";

@@ -10,7 +10,7 @@ import { installationStreams, partnerApplicationStreams } from "../../shared/dom
 import { animalStreams, customerStreams } from "../../shared/domain/events/people.ts";
 import { reachEventStore } from "../../shared/eventstore/connect.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { subscribeToLog } from "../../shared/eventstore/subscription.ts";
+import { createCategoryFilter, subscribeToStoredEvents } from "../../shared/eventstore/subscription.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
@@ -151,12 +151,12 @@ export class AggregateCache {
   #follow(client: EventStoreDBClient, logger: Logger): Promise<void> {
     const { signal } = this.#ending;
     const follow = async () => {
-      const options = { client, after: END, categories: CACHED_CATEGORIES, isSkipped: () => true, signal } as const;
+      const options = { client, after: END, filter: createCategoryFilter(CACHED_CATEGORIES), signal } as const;
       try {
-        for await (const item of subscribeToLog(options)) {
+        for await (const item of subscribeToStoredEvents(options)) {
           // Events before the end of the log may have been missed, so nothing that was read earlier is kept.
           if (item.kind === "caughtUp") this.#isLive = true;
-          if (item.kind === "skipped") this.#aggregates.delete(item.stream);
+          else this.#aggregates.delete(item.event.streamId);
         }
       } finally {
         this.#isLive = false;

@@ -1,9 +1,6 @@
 import type { ClientBase, Pool } from "pg";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 
-/** Name of the only checkpoint in each schema. All read models of the schema reflect the log up to this checkpoint. */
-export const CHECKPOINT_NAME = "read_models";
-
 /** Position in the log up to which all events were processed. */
 export interface Checkpoint {
   position: bigint;
@@ -31,11 +28,10 @@ export interface ReadModelCheckpoint extends Checkpoint {
  */
 export type WebhookCheckpointName = "deliveries" | "messages";
 
+/** Reads the checkpoint of a schema. All read models of the schema reflect the log up to this checkpoint. */
 export async function readCheckpoint(db: Pool | ClientBase, schema: string): Promise<ReadModelCheckpoint> {
   const { rows } = await db.query<ReadModelCheckpoint>(
-    `SELECT position, event_id AS "eventId", tableoid::text AS "tableOid", fingerprint
-       FROM ${schema}.checkpoint WHERE name = $1`,
-    [CHECKPOINT_NAME],
+    `SELECT position, event_id AS "eventId", tableoid::text AS "tableOid", fingerprint FROM ${schema}.checkpoint`,
   );
   const [checkpoint] = rows;
   if (!checkpoint) throw new Error(`Schema ${schema} has no checkpoint.`);

@@ -14,13 +14,12 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { isPostgresUnavailable } from "../../shared/runtime/failures.ts";
 import { createLogger, type Logger } from "../../shared/runtime/logger.ts";
-import { ServerUnavailableError, StartError } from "../../shared/runtime/run-service.ts";
 import { isFilled } from "../checkpoints/checkpoint.ts";
 import { DifferentLogError } from "../checkpoints/same-log.ts";
 import { readInThread } from "../engine/read-log.ts";
-import { prepareDatabase, requirePreparedDatabase } from "../prepare-database.ts";
+import { prepareDatabase, requirePreparedDatabase, toDatabaseError } from "../prepare-database.ts";
 import { CommandRefusedError, confirmType } from "../quarantine/confirmed-types.ts";
-import { NATS_SETTING_NAMES, toNatsSettings } from "../relay/nats-settings.ts";
+import { NATS_SETTING_NAMES, validateNatsSettings } from "../relay/nats-settings.ts";
 import { ProjectionError } from "../roles/role.ts";
 import {
   adoptCurrentLog,
@@ -89,7 +88,7 @@ export const projectionCommandLine: CommandLine = {
         },
         async run(context, { adoptLog, tellSince: notifyFrom }) {
           if (adoptLog) {
-            const nats = toNatsSettings(readConfig(NATS_SETTING_NAMES, context.terminal.env));
+            const nats = validateNatsSettings(readConfig(NATS_SETTING_NAMES, context.terminal.env));
             return adoptCurrentLog(context, nats, notifyFrom);
           }
           if (notifyFrom !== undefined) throw new InputError("--tell-since requires --adopt-log");
@@ -181,11 +180,7 @@ async function withDatabase(
   try {
     return await run({ pool, logger, databaseUrl });
   } catch (error) {
-    if (!isPostgresUnavailable(error)) throw error;
-    throw new ServerUnavailableError(
-      `The database is unavailable. Check DATABASE_URL. (${(error as Error).message || (error as { code?: string }).code})`,
-      { cause: error },
-    );
+    throw isPostgresUnavailable(error) ? toDatabaseError("The database is unavailable.", error as Error) : error;
   } finally {
     await pool.end();
   }
@@ -203,8 +198,7 @@ async function migrateDatabase(
   terminal: Pick<Terminal, "writeOutput">,
 ): Promise<number> {
   const migrations = await prepareDatabase(databaseUrl, pool, logger).catch((error) => {
-    const ErrorClass = isPostgresUnavailable(error) ? ServerUnavailableError : StartError;
-    throw new ErrorClass(`The database cannot be migrated. Check DATABASE_URL. (${error.message || error.code})`);
+    throw toDatabaseError("The database cannot be migrated.", error);
   });
   for (const name of migrations) await terminal.writeOutput(`Applied ${name}.`);
   await terminal.writeOutput("The database is prepared for this release.");

@@ -1,7 +1,7 @@
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { awaitPipelined } from "../../shared/postgres/pool.ts";
-import { CHECKPOINT_NAME, type EventCheckpoint } from "../checkpoints/checkpoint.ts";
+import type { EventCheckpoint } from "../checkpoints/checkpoint.ts";
 import { type QuarantinedStream, recordSkippedEvents } from "../quarantine/quarantined-streams.ts";
 import { LeadershipLostError } from "../roles/role.ts";
 import { deleteSandboxRows, loadGenerations, splitBatch } from "./batch-segments.ts";
@@ -95,9 +95,9 @@ async function moveCheckpoint(
   const { rowCount } = await client.query({
     name: `checkpoint ${schema}`,
     text: `UPDATE ${schema}.checkpoint SET position = $1, event_id = $2
-            WHERE name = $3 AND position = $4 AND fingerprint = $5 AND ($6::oid IS NULL OR tableoid = $6)
-            RETURNING pg_notify($7, position::text)`,
-    values: [position, eventId, CHECKPOINT_NAME, fromPosition, computeFingerprint(models), tableOid, schema],
+            WHERE position = $3 AND fingerprint = $4 AND ($5::oid IS NULL OR tableoid = $5)
+            RETURNING pg_notify($6, position::text)`,
+    values: [position, eventId, fromPosition, computeFingerprint(models), tableOid, schema],
   });
   if (rowCount === 1) return;
   throw new LeadershipLostError(

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { CHECKPOINT_NAME } from "../checkpoints/checkpoint.ts";
 import type { AnyReadModel, ColumnType, Index, Row } from "./read-model.ts";
 
 export function buildReadModelDdl(models: readonly AnyReadModel[], schema = READ_MODEL_SCHEMA): string {
@@ -18,10 +17,8 @@ export function buildTablesDdl(models: readonly AnyReadModel[], schema: string):
     `CREATE SCHEMA ${schema}`,
     `GRANT USAGE ON SCHEMA ${schema} TO clinic_query, clinic_command, clinic_audit`,
     `CREATE TABLE ${schema}.checkpoint
-      (name text PRIMARY KEY, position bigint NOT NULL, event_id uuid, fingerprint text NOT NULL,
-       filled boolean NOT NULL)`,
-    `INSERT INTO ${schema}.checkpoint (name, position, fingerprint, filled)
-      VALUES ('${CHECKPOINT_NAME}', ${BEFORE_FIRST_EVENT}, '${computeFingerprint(models)}', false)`,
+      (position bigint NOT NULL, event_id uuid, fingerprint text NOT NULL, filled boolean NOT NULL)`,
+    `INSERT INTO ${schema}.checkpoint VALUES (${BEFORE_FIRST_EVENT}, NULL, '${computeFingerprint(models)}', false)`,
     `GRANT SELECT ON ${schema}.checkpoint TO clinic_query, clinic_command`,
     `CREATE TABLE ${schema}.quarantined_stream
       (stream text PRIMARY KEY, revision bigint NOT NULL, position bigint NOT NULL, event_type text NOT NULL,

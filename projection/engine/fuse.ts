@@ -18,26 +18,21 @@ const MAX_OUTCOMES = 1_000;
 /** By event type: `1` for each of the last events that failed, and `0` for each other one. The oldest comes first. */
 export type Outcomes = ReadonlyMap<string, string>;
 
-interface Judgement {
-  changedOutcomes: Outcomes;
-  /** Error of the first event at which the fuse blows. */
-  blownFuse: ProjectionError | undefined;
-}
-
 /**
  * Adds the outcomes of items to those of earlier items. Later events of quarantined streams are not processed, so they
  * do not count, and neither do failures before an operator has confirmed their type.
+ *
+ * @returns the changed outcomes, and the error of the first event at which the fuse blows
  */
 export function judgeOutcomes(
   { confirmedTypes, outcomes, quarantinedStreams }: ProjectionRun,
   items: readonly SubscriptionItem[],
-): Judgement {
+) {
   const newOutcomes = new Map<string, string>();
   let blownFuse: ProjectionError | undefined;
   for (const item of items) {
     if (item.kind !== "event" && item.kind !== "unreadable") continue;
-    const location = item.kind === "event" ? item.event : item;
-    const { stream, revision, type, position } = location;
+    const { stream, revision, type, position } = item.event;
     const quarantinedStream = quarantinedStreams.get(stream);
     const hasFailed = quarantinedStream !== undefined && revision >= quarantinedStream.revision;
     if (hasFailed && (revision > quarantinedStream.revision || quarantinedStream.cause === WAITS_FOR_SANDBOX)) continue;
@@ -49,7 +44,7 @@ export function judgeOutcomes(
     const isTooMany = [...typeOutcomes].filter((outcome) => outcome === "1").length > typeOutcomes.length * MAX_SHARE;
     if (!isTooMany || countStreams(type, position) <= MAX_STREAMS) continue;
     const reason = `${quarantinedStream.cause} (more than ${MAX_STREAMS} streams and a tenth of the events of this type fail)`;
-    blownFuse = new ProjectionError(reason, location, undefined);
+    blownFuse = new ProjectionError(reason, item.event, undefined);
     break;
   }
   const changedOutcomes = new Map([...newOutcomes].filter(([type, value]) => value !== outcomes.get(type)));

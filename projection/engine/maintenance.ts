@@ -54,17 +54,25 @@ export async function runUnlessLocked(connection: pg.ClientBase, statement: stri
 }
 
 /**
- * Drops a schema of read models, if it exists. Returns without dropping it if the signal aborts first. Sessions with
+ * Runs a statement as soon as it can lock its tables. Returns without running it if the signal aborts first. Sessions with
  * cached plans may lock the tables in another order, which can cause a deadlock. The lock timeout is shorter than the
- * time after which Postgres reports a deadlock, so the drop gives up first and retries.
+ * time after which Postgres reports a deadlock, so the statement gives up first and is tried again.
  */
-export async function dropSchema(connection: pg.ClientBase, schema: string, signal: AbortSignal): Promise<void> {
+export async function runWhenUnlocked(
+  connection: pg.ClientBase,
+  statement: string,
+  signal: AbortSignal,
+): Promise<void> {
   await connection.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
   try {
-    const dropSql = `DROP SCHEMA IF EXISTS ${schema} CASCADE`;
-    while (!signal.aborted && !(await runUnlessLocked(connection, dropSql)))
+    while (!signal.aborted && !(await runUnlessLocked(connection, statement)))
       await pause(LOCK_RETRY_INTERVAL_MS, signal);
   } finally {
     await connection.query("RESET lock_timeout");
   }
+}
+
+/** Drops a schema of read models, if it exists, as soon as its tables can be locked. */
+export function dropSchema(connection: pg.ClientBase, schema: string, signal: AbortSignal): Promise<void> {
+  return runWhenUnlocked(connection, `DROP SCHEMA IF EXISTS ${schema} CASCADE`, signal);
 }

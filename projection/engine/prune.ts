@@ -6,13 +6,7 @@ import { pause } from "../../shared/runtime/backoff.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { isFilled } from "../checkpoints/checkpoint.ts";
 import { listReferencedReadModels } from "../checkpoints/webhook-checkpoints.ts";
-import {
-  dropSchema,
-  LOCK_RETRY_INTERVAL_MS,
-  LOCK_TIMEOUT_MS,
-  runUnlessLocked,
-  withMaintenanceLock,
-} from "./maintenance.ts";
+import { dropSchema, runWhenUnlocked, withMaintenanceLock } from "./maintenance.ts";
 import type { AnyReadModel } from "./read-model.ts";
 import { FORMER_SCHEMA, NEXT_SCHEMA } from "./rebuild.ts";
 import { SCRATCH_SCHEMA } from "./verify.ts";
@@ -122,13 +116,10 @@ export async function scrub(
   const readModelTables = models.filter(({ personalColumns }) => personalColumns).map(({ table }) => table);
   const tables = [...readModelTables.map((table) => `${READ_MODEL_SCHEMA}.${table}`), ...OTHER_TABLES];
   await withMaintenanceLock(pool, async (connection) => {
-    await connection.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
     for (const table of tables) {
       // The planner's samples are replaced by samples of the current rows. The table of samples comes last.
       const options = table === "pg_catalog.pg_statistic" ? "FULL" : "FULL, ANALYZE";
-      while (!signal.aborted && !(await runUnlessLocked(connection, `VACUUM (${options}) ${table}`))) {
-        await pause(LOCK_RETRY_INTERVAL_MS, signal);
-      }
+      await runWhenUnlocked(connection, `VACUUM (${options}) ${table}`, signal);
       if (signal.aborted) return;
       onRewritten(table);
     }

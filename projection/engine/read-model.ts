@@ -38,7 +38,8 @@ type Columns = Record<string, ColumnType>;
 
 type ValueOf<Type extends ColumnType> = Type extends Json<infer Value> ? Value : ColumnValues[Type];
 
-type RowOf<C extends Columns, Nullable extends string> = {
+/** Type of a row, from the types of its columns. */
+export type RowOf<C extends Columns, Nullable extends string> = {
   [Name in keyof C]: ValueOf<C[Name]> | (Name extends Nullable ? null : never);
 };
 
@@ -135,19 +136,11 @@ interface ReadModel<
   };
 }
 
-interface ReferencedModel<Referenced> {
+/** Finds the row that the same event changes in a referenced read model, as it was before and after the event. */
+export type FindRows = <Referenced extends Row>(model: {
   table: string;
   renderedColumns?: { [column: string]: (row: Referenced) => object };
-}
-
-/** The row of a referenced read model before and after an event. A missing row is undefined. */
-interface ReferencedRows<Referenced> {
-  before?: Referenced | undefined;
-  after?: Referenced | undefined;
-}
-
-/** Finds the row that the same event changes in a referenced read model. */
-export type FindRows = <Referenced extends Row>(model: ReferencedModel<Referenced>) => ReferencedRows<Referenced>;
+}) => { before?: Referenced | undefined; after?: Referenced | undefined };
 
 export function defineReadModel<C extends Columns, Nullable extends string, Type extends CatalogEventType>(
   model: ReadModel<C, Nullable, Type>,

@@ -3,7 +3,7 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { requireSameLog } from "../checkpoints/same-log.ts";
-import { type QuarantinedStream, readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
+import { readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
 import { OTHER_RELEASE } from "../roles/role.ts";
 import { buildTablesDdl, computeFingerprint } from "./ddl.ts";
 import { withMaintenanceLock } from "./maintenance.ts";
@@ -25,14 +25,6 @@ export interface VerifyOptions
   onDifference(difference: Difference): void;
 }
 
-interface VerifyResult {
-  position: bigint;
-  rows: number;
-  differenceCount: number;
-  /** Streams with events that the read models lack. These events were not compared. */
-  quarantinedStreams: ReadonlyMap<string, QuarantinedStream>;
-}
-
 export const SCRATCH_SCHEMA = `${READ_MODEL_SCHEMA}_verify`;
 
 /** Schema of a copy of the read models, as of the position up to which the log is folded. */
@@ -43,11 +35,13 @@ const COPY_SCHEMA = `${READ_MODEL_SCHEMA}_copy`;
  * tables, and compares these tables with the copy row by row. Live events do not affect the comparison. Events that the
  * read models skipped are skipped here too.
  *
+ * @returns position and number of rows that were compared, the number of differences, and the streams with events that
+ *   the read models lack
  * @throws {StartError} if another verify or rebuild is running, or the read models belong to another release
  * @throws {DifferentLogError}
  * @throws {ProjectionError} for an event that cannot be processed
  */
-export async function verify(options: VerifyOptions, signal: AbortSignal): Promise<VerifyResult> {
+export async function verify(options: VerifyOptions, signal: AbortSignal) {
   const { pool, models } = options;
   return withMaintenanceLock(pool, async (connection) => {
     const dropTables = () => pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA}, ${COPY_SCHEMA} CASCADE`);

@@ -3,7 +3,7 @@ import { toStreamName } from "../../shared/domain/events/category.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { sandboxStreams } from "../../shared/domain/events/sandbox.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import type { LogPosition, SubscriptionItem } from "../../shared/eventstore/subscription.ts";
+import type { SubscriptionItem } from "../../shared/eventstore/subscription.ts";
 import { DataKeyError, type DataKeys } from "../../shared/personal-data/data-keys.ts";
 import { decryptEvent, findKeysOf, isDecryptionError } from "../../shared/personal-data/decrypt-events.ts";
 import { isPostgresUnavailable, isStatementTimeout, isValueRefused } from "../../shared/runtime/failures.ts";
@@ -58,7 +58,7 @@ async function writeOrQuarantine(projectionRun: ProjectionRun, items: readonly S
     await writeItems(projectionRun, items);
   } catch (error) {
     const position = error instanceof ProjectionError ? error.failedEventPosition?.position : undefined;
-    const item = items.find((item) => movesCheckpoint(item) && getLocation(item).position === position);
+    const item = items.find((item) => movesCheckpoint(item) && item.position === position);
     if (!item || isKeyFailure(projectionRun, error) || !quarantine(projectionRun, item, describeCause(error)))
       throw error;
     await writeOrQuarantine(projectionRun, items);
@@ -68,17 +68,10 @@ async function writeOrQuarantine(projectionRun: ProjectionRun, items: readonly S
 /** @returns false if the stream of the item is already quarantined */
 function quarantine({ options, quarantinedStreams }: ProjectionRun, item: SubscriptionItem, cause: string): boolean {
   if (!movesCheckpoint(item) || isSkipped(item, quarantinedStreams)) return false;
-  const { stream, revision, position, type: eventType } = getLocation(item);
+  const { stream, revision, position, type: eventType, metadata } = item.event;
   const since = toInstant(Date.now());
-  quarantinedStreams.set(stream, {
-    revision,
-    position,
-    eventType,
-    cause,
-    clinicId: getClinicId(item),
-    since,
-    events: 0n,
-  });
+  const { clinicId } = metadata;
+  quarantinedStreams.set(stream, { revision, position, eventType, cause, clinicId, since, events: 0n });
   const location = { stream, revision: String(revision), position: String(position) };
   options.logger.error({ ...location, cause }, "A stream was quarantined.");
   return true;
@@ -100,8 +93,7 @@ async function writeItems(projectionRun: ProjectionRun, items: readonly Subscrip
   if (!lastItem) return;
   const { changedOutcomes, blownFuse } = judgeOutcomes(projectionRun, items);
   if (blownFuse) throw blownFuse;
-  const eventId = lastItem.kind === "event" ? lastItem.event.id : lastItem.id;
-  const newCheckpoint = { position: lastItem.position, eventId };
+  const newCheckpoint = { position: lastItem.position, eventId: lastItem.event.id };
   const { events, skippedEvents } = separateItems(items, projectionRun.quarantinedStreams);
   await traceProjection(events, () =>
     writeBatch(projectionRun, { events, skippedEvents, changedOutcomes, newCheckpoint }),
@@ -174,16 +166,8 @@ function movesCheckpoint(item: SubscriptionItem): item is CheckpointItem {
   return item.kind === "event" || item.kind === "unreadable";
 }
 
-function getLocation(item: CheckpointItem): LogPosition {
-  return item.kind === "event" ? item.event : item;
-}
-
-function getClinicId(item: CheckpointItem): string | null {
-  return item.kind === "event" ? item.event.metadata.clinicId : item.clinicId;
-}
-
-function isSkipped(item: CheckpointItem, quarantinedStreams: ProjectionRun["quarantinedStreams"]): boolean {
-  const { stream, revision } = getLocation(item);
+function isSkipped({ event }: CheckpointItem, quarantinedStreams: ProjectionRun["quarantinedStreams"]): boolean {
+  const { stream, revision } = event;
   const firstRevision = quarantinedStreams.get(stream)?.revision;
   return firstRevision !== undefined && revision >= firstRevision;
 }
@@ -207,9 +191,9 @@ function separateItems(
   for (const item of items) {
     if (!movesCheckpoint(item)) continue;
     if (isSkipped(item, quarantinedStreams)) {
-      const { stream } = getLocation(item);
+      const { stream, metadata } = item.event;
       const quarantinedStream = quarantinedStreams.get(stream) as QuarantinedStream;
-      const clinicId = quarantinedStream.clinicId ?? getClinicId(item);
+      const clinicId = quarantinedStream.clinicId ?? metadata.clinicId;
       const skipped = skippedEvents.get(stream) ?? { ...quarantinedStream, clinicId, events: 0n };
       skippedEvents.set(stream, { ...skipped, events: skipped.events + 1n });
     } else if (item.kind === "event") events.push(item.event);

@@ -58,7 +58,6 @@ CREATE TABLE webhooks.delivery (
   next_attempt_at timestamptz,         -- null unless pending
   created_at timestamptz NOT NULL,
   updated_at timestamptz NOT NULL,
-  is_failed boolean NOT NULL GENERATED ALWAYS AS (status = 'failed') STORED,
   -- `none` for pending and delivered deliveries, so that the value does not change when a delivery succeeds.
   unsuccessful_status text NOT NULL
     GENERATED ALWAYS AS (CASE WHEN status IN ('failed', 'skipped', 'cancelled') THEN status ELSE 'none' END) STORED
@@ -66,7 +65,7 @@ CREATE TABLE webhooks.delivery (
 
 -- No index depends on a column that changes when a delivery succeeds, so that such an update changes no index.
 CREATE INDEX delivery_age ON webhooks.delivery (created_at);
-CREATE INDEX delivery_failed ON webhooks.delivery (delivery_id) WHERE is_failed;
+CREATE INDEX delivery_failed ON webhooks.delivery (delivery_id) WHERE unsuccessful_status = 'failed';
 CREATE INDEX delivery_of_appointment ON webhooks.delivery (appointment_id) WHERE appointment_id IS NOT NULL;
 -- One index for all lists. A list reads the newest entries of each requested status and type, and merges them. With the
 -- column `created_at` itself, Postgres would choose the index `delivery_age`, and read deliveries of all endpoints.

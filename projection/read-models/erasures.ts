@@ -4,7 +4,7 @@ import {
   type PersonType,
   personalDataCategories,
 } from "../../shared/domain/personal-data/person.ts";
-import { defineJsonColumn, defineReadModel, type RecordedEventOf } from "../engine/read-model.ts";
+import { defineJsonColumn, defineReadModel, type RecordedEventOf, type RowOf } from "../engine/read-model.ts";
 
 type ErasureEvent = RecordedEventOf<keyof typeof personTypeByEvent>;
 
@@ -25,14 +25,19 @@ function getPersonId({ data }: ErasureEvent): string {
   return "appointmentId" in data ? data.appointmentId : data.ticketId;
 }
 
-type ErasureRow = {
-  person_type: string;
-  person_id: string;
-  contact_erased_at: string | null;
-  animal_erased_at: string | null;
-  notes_erased_at: string | null;
-  final_categories: PersonalDataCategory[];
-};
+const columns = {
+  person_type: "text",
+  person_id: "uuid",
+  contact_erased_at: "timestamptz",
+  animal_erased_at: "timestamptz",
+  notes_erased_at: "timestamptz",
+  /** Categories of which no new data can be recorded after the erasure. */
+  final_categories: defineJsonColumn<PersonalDataCategory[]>(),
+} as const;
+
+const nullable = ["contact_erased_at", "animal_erased_at", "notes_erased_at"] as const;
+
+type ErasureRow = RowOf<typeof columns, (typeof nullable)[number]>;
 
 function recordErasure(row: ErasureRow | undefined, event: ErasureEvent): ErasureRow {
   const erasedAt = (category: PersonalDataCategory) =>
@@ -60,16 +65,8 @@ function findFinalCategories(row: ErasureRow | undefined, { type, data }: Erasur
  */
 export const erasures = defineReadModel({
   table: "erasure",
-  columns: {
-    person_type: "text",
-    person_id: "uuid",
-    contact_erased_at: "timestamptz",
-    animal_erased_at: "timestamptz",
-    notes_erased_at: "timestamptz",
-    /** Categories of which no new data can be recorded after the erasure. */
-    final_categories: defineJsonColumn<PersonalDataCategory[]>(),
-  },
-  nullable: ["contact_erased_at", "animal_erased_at", "notes_erased_at"],
+  columns,
+  nullable,
   primaryKey: ["person_type", "person_id"],
   commandColumns: ["person_type", "person_id", "contact_erased_at"],
   indexes: [],

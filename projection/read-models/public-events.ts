@@ -5,7 +5,7 @@ import { sandboxStreams } from "../../shared/domain/events/sandbox.ts";
 import type { Endpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { getPublicType, toPublicData } from "../../shared/partner-api/public-events.ts";
 import { appointmentSnapshot } from "../../shared/partner-api/records.ts";
-import { defineReadModel, type FindRows, type RecordedEventOf } from "../engine/read-model.ts";
+import { defineReadModel, type FindRows, type RecordedEventOf, type RowOf } from "../engine/read-model.ts";
 import { appointments, listPartnerResources } from "./appointments.ts";
 import { webhookEndpoints } from "./webhook-endpoints.ts";
 
@@ -26,22 +26,38 @@ type SourceEvent = RecordedEventOf<
   | "CustomerDataErased"
 >;
 
-type PublicEventRow = {
-  event_id: string;
-  position: string;
-  occurred_at: string;
-  type: string | null;
-  clinic_id: string | null;
-  branch_id: string | null;
-  appointment_id: string | null;
-  animal_id: string | null;
-  installation_id: string | null;
-  endpoint_id: string | null;
-  data: unknown;
-  environment: string | null;
-  correlation_id: string;
-  traceparent: string | null;
-};
+const columns = {
+  event_id: "uuid",
+  position: "bigint",
+  occurred_at: "timestamptz",
+  /** Null if partners do not receive the event. The row then only confirms a position in the list of changes. */
+  type: "text",
+  /** Null for an event about an endpoint of the application. */
+  clinic_id: "uuid",
+  branch_id: "uuid",
+  appointment_id: "uuid",
+  animal_id: "uuid",
+  /** The only installation that receives the event; null for all installations of the clinic. */
+  installation_id: "uuid",
+  /** Endpoint that the event is about. Only its application receives the event. */
+  endpoint_id: "uuid",
+  /**
+   * Data of the body; see `renderPublicEvent`. The data of an appointment lacks the ids and the time, which are in
+   * the row.
+   */
+  data: "json",
+  environment: "text",
+  correlation_id: "uuid",
+  /** W3C trace context of the command; null if tracing was off. */
+  traceparent: "text",
+} as const;
+
+const nullable = [
+  ...(["type", "clinic_id", "branch_id", "appointment_id", "animal_id"] as const),
+  ...(["installation_id", "endpoint_id", "data", "environment", "traceparent"] as const),
+] as const;
+
+type PublicEventRow = RowOf<typeof columns, (typeof nullable)[number]>;
 
 function getInstallationId({ type, data }: SourceEvent): string | null {
   if (type === "AnimalLinked" || type === "AnimalLinkWithdrawn")
@@ -137,35 +153,8 @@ const recordAppointmentEvents = Object.fromEntries(
  */
 export const publicEvents = defineReadModel({
   table: "public_event",
-  columns: {
-    event_id: "uuid",
-    position: "bigint",
-    occurred_at: "timestamptz",
-    /** Null if partners do not receive the event. The row then only confirms a position in the list of changes. */
-    type: "text",
-    /** Null for an event about an endpoint of the application. */
-    clinic_id: "uuid",
-    branch_id: "uuid",
-    appointment_id: "uuid",
-    animal_id: "uuid",
-    /** The only installation that receives the event; null for all installations of the clinic. */
-    installation_id: "uuid",
-    /** Endpoint that the event is about. Only its application receives the event. */
-    endpoint_id: "uuid",
-    /**
-     * Data of the body; see `renderPublicEvent`. The data of an appointment lacks the ids and the time, which are in
-     * the row.
-     */
-    data: "json",
-    environment: "text",
-    correlation_id: "uuid",
-    /** W3C trace context of the command; null if tracing was off. */
-    traceparent: "text",
-  },
-  nullable: [
-    ...(["type", "clinic_id", "branch_id", "appointment_id", "animal_id"] as const),
-    ...(["installation_id", "endpoint_id", "data", "environment", "traceparent"] as const),
-  ],
+  columns,
+  nullable,
   primaryKey: ["event_id"],
   indexes: [
     { columns: "clinic_id, position", where: "type IS NOT NULL" },

@@ -102,7 +102,7 @@ export async function connectNats(
   signal?: AbortSignal,
 ): Promise<NatsConnection> {
   const problems: string[] = [];
-  for (const server of shuffle(parseNatsUrl(settings.url) ?? [])) {
+  for (const server of shuffle(parseNatsUrl(settings.NATS_URL) ?? [])) {
     if (signal?.aborted) break;
     try {
       return await connect({
@@ -130,17 +130,21 @@ export async function connectNats(
  *
  * @returns an empty object if the server decides whether to use TLS
  */
-function getTlsOptions({ caFile, certFile, keyFile }: NatsSettings, server: NatsServer): { tls?: TlsOptions } {
+function getTlsOptions(settings: NatsSettings, server: NatsServer): { tls?: TlsOptions } {
+  const { NATS_CA_FILE: caFile, NATS_CERT_FILE: certFile, NATS_KEY_FILE: keyFile } = settings;
   if (!server.requiresTls && caFile === undefined && certFile === undefined) return {};
   const read = (file: string) => readFileSync(file, "utf8");
   const ca = caFile && { ca: read(caFile) };
   return { tls: { ...ca, ...(certFile && { cert: read(certFile) }), ...(keyFile && { key: read(keyFile) }) } };
 }
 
-function getAuthenticator({ credentials, nkeySeed }: NatsSettings, { login }: NatsServer): Authenticator {
+function getAuthenticator(
+  { NATS_CREDENTIALS, NATS_NKEY_SEED }: NatsSettings,
+  { login }: NatsServer,
+): Authenticator {
   const encoder = new TextEncoder();
-  if (credentials !== undefined) return credsAuthenticator(encoder.encode(credentials));
-  if (nkeySeed !== undefined) return nkeyAuthenticator(encoder.encode(nkeySeed));
+  if (NATS_CREDENTIALS !== undefined) return credsAuthenticator(encoder.encode(NATS_CREDENTIALS));
+  if (NATS_NKEY_SEED !== undefined) return nkeyAuthenticator(encoder.encode(NATS_NKEY_SEED));
   if (login === undefined) return () => undefined;
   if ("token" in login) return () => ({ auth_token: login.token });
   return () => ({ user: login.user, pass: login.password });
@@ -168,11 +172,10 @@ function isRefused({ code, chainedError }: NatsError): boolean {
   return code === ErrorCode.ConnectionRefused && (chainedError as NodeJS.ErrnoException)?.code === "ECONNREFUSED";
 }
 
-function describeLogin({ credentials, nkeySeed, certFile }: NatsSettings, { login }: NatsServer): string {
-  if (credentials !== undefined) return "NATS_CREDENTIALS";
-  if (nkeySeed !== undefined) return "NATS_NKEY_SEED";
+function describeLogin(settings: NatsSettings, { login }: NatsServer): string {
+  for (const name of ["NATS_CREDENTIALS", "NATS_NKEY_SEED"] as const) if (settings[name] !== undefined) return name;
   if (login !== undefined) return `the ${"token" in login ? "token" : "user and password"} in NATS_URL`;
-  return certFile === undefined ? "NATS_URL, which contains no credentials" : "NATS_CERT_FILE";
+  return settings.NATS_CERT_FILE === undefined ? "NATS_URL, which contains no credentials" : "NATS_CERT_FILE";
 }
 
 function shuffle<Value>(values: readonly Value[]): Value[] {

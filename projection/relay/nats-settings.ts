@@ -16,25 +16,15 @@ export const NATS_SETTING_NAMES = [
 
 type NatsConfig = Config<(typeof NATS_SETTING_NAMES)[number]>;
 
-export interface NatsSettings {
-  url: string;
-  /** Content of a credentials file: a user's JWT and nkey seed. */
-  credentials?: string | undefined;
-  nkeySeed?: string | undefined;
-  /** PEM files. The files are read for each connection, so a renewed certificate needs no restart. */
-  caFile?: string | undefined;
-  certFile?: string | undefined;
-  keyFile?: string | undefined;
-  /** Number of replicas of the stream. If undefined, up to three, as the cluster allows. */
-  streamReplicas?: number | undefined;
-}
+/** The files are read for each connection, so a renewed certificate needs no restart. */
+export type NatsSettings = Config<"NATS_URL"> & Partial<NatsConfig>;
 
 /**
  * Checks the settings of the connection to NATS together, including the content of the files.
  *
  * @throws {ConfigError} with one line that names the settings
  */
-export function toNatsSettings(config: NatsConfig): NatsSettings {
+export function validateNatsSettings(config: NatsConfig): NatsSettings {
   requireOneLogin(config);
   if (config.NATS_NKEY_SEED !== undefined) requireSeed(config.NATS_NKEY_SEED);
   if ((config.NATS_CERT_FILE === undefined) !== (config.NATS_KEY_FILE === undefined))
@@ -45,15 +35,7 @@ export function toNatsSettings(config: NatsConfig): NatsSettings {
   const key = requirePem("NATS_KEY_FILE", config.NATS_KEY_FILE, "a private key", createPrivateKey);
   if (certificate && key && !certificate.checkPrivateKey(key))
     throw new ConfigError("settings: NATS_KEY_FILE must contain the key of the certificate in NATS_CERT_FILE");
-  return {
-    url: config.NATS_URL,
-    credentials: config.NATS_CREDENTIALS,
-    nkeySeed: config.NATS_NKEY_SEED,
-    caFile: config.NATS_CA_FILE,
-    certFile: config.NATS_CERT_FILE,
-    keyFile: config.NATS_KEY_FILE,
-    streamReplicas: config.NATS_STREAM_REPLICAS,
-  };
+  return config;
 }
 
 function requireOneLogin({ NATS_URL, NATS_CREDENTIALS, NATS_NKEY_SEED }: NatsConfig): void {

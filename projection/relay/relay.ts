@@ -9,15 +9,7 @@ import type { Logger } from "../../shared/runtime/logger.ts";
 import { repeat } from "../../shared/runtime/work.ts";
 import { requireSameLog, watchSameLog } from "../checkpoints/same-log.ts";
 import { takeOverCheckpoint, type WebhookCheckpoint } from "../checkpoints/webhook-checkpoints.ts";
-import {
-  type Detail,
-  type Role,
-  type RoleDeps,
-  type RoleStatus,
-  runWithRecovery,
-  toFailedStatus,
-  toLastError,
-} from "../roles/role.ts";
+import { type Detail, type Role, type RoleDeps, type RoleStatus, startRole, toLastError } from "../roles/role.ts";
 import {
   deriveStreamNames,
   type EventStream,
@@ -38,42 +30,24 @@ interface RelayOptions extends RoleDeps {
  * log, NATS or Postgres is unavailable, the role waits. If the checkpoint belongs to another log, the role fails until
  * log and database match again.
  */
-export function startRelay(options: RelayOptions): Role {
-  const logger = options.logger.child({ role: "relay" });
-  const controller = new AbortController();
-  let status: RoleStatus = { state: "starting", detail: null, isLeader: false };
-  const { signal } = controller;
-  let eventCount = 0;
-  const reportStatus = (newStatus: RoleStatus) => {
-    status = { ...newStatus, eventCount, lastError: newStatus.lastError ?? status.lastError };
-  };
-  const lead = (termSignal: AbortSignal) => {
-    reportStatus({ state: "starting", detail: null, isLeader: true });
-    const reportAsLeader = (newStatus: RoleStatus, messageCount: number) => {
+export function startRelay(relayOptions: RelayOptions): Role {
+  return startRole("relay", relayOptions, (options, { setStatus }, signal) => {
+    let eventCount = 0;
+    const reportStatus = (status: RoleStatus, messageCount = 0) => {
       eventCount += messageCount;
-      reportStatus({ ...newStatus, isLeader: true });
+      // Only the leader has a position.
+      setStatus({ position: undefined, ...status, eventCount });
     };
-    return runTaskGroup(termSignal, [
-      (groupSignal) => watchSameLog({ ...options, logger }, groupSignal),
-      (groupSignal) => relay({ ...options, logger }, groupSignal, reportAsLeader),
-    ]);
-  };
-  const onStandby = (reason: Detail) => reportStatus({ state: "standby", detail: reason, isLeader: false });
-  const onFailure = (error: unknown) => {
-    reportStatus(toFailedStatus(status, error));
-    return undefined;
-  };
-  const leadership = { ...options, logger, signal, name: "webhook relay", onStandby };
-  const run = () => withLeadership(leadership, lead);
-  const runPromise = runWithRecovery({ ...options, logger, signal, role: "relay", run, onFailure });
-  return {
-    name: "relay",
-    getStatus: () => status,
-    async stop() {
-      controller.abort();
-      await runPromise;
-    },
-  };
+    const lead = (termSignal: AbortSignal) => {
+      reportStatus({ state: "starting", detail: null, isLeader: true });
+      return runTaskGroup(termSignal, [
+        (groupSignal) => watchSameLog(options, groupSignal),
+        (groupSignal) => relay(options, groupSignal, reportStatus),
+      ]);
+    };
+    const onStandby = (detail: Detail) => reportStatus({ state: "standby", detail, isLeader: false });
+    return { run: () => withLeadership({ ...options, signal, name: "webhook relay", onStandby }, lead) };
+  });
 }
 
 const RESTART_PAUSE_MS = 100;
@@ -82,19 +56,21 @@ const RESTART_PAUSE_MS = 100;
 function relay(
   options: RelayOptions,
   signal: AbortSignal,
-  reportStatus: (status: RoleStatus, messageCount: number) => void,
+  reportStatus: (status: RoleStatus, messageCount?: number) => void,
 ): Promise<void> {
   const { nats, logger, databaseUrl } = options;
-  const stream = deriveStreamNames(databaseUrl, nats.streamReplicas);
+  const stream = deriveStreamNames(databaseUrl, nats.NATS_STREAM_REPLICAS);
   let state: RoleStatus["state"] = "starting";
   let position: bigint | undefined;
   const onProgress = (progress: RelayProgress) => {
     position = progress.position;
     if (progress.isCaughtUp) state = "running";
-    reportStatus({ state, detail: progress.isCaughtUp ? null : "catching up", position }, progress.messageCount);
+    const detail = progress.isCaughtUp ? null : "catching up";
+    reportStatus({ state, detail, isLeader: true, position }, progress.messageCount);
   };
   const report = (error: unknown) => {
-    if (error !== null) reportStatus({ state, detail: "waits", lastError: toLastError(error), position }, 0);
+    if (error !== null)
+      reportStatus({ state, detail: "waits", isLeader: true, lastError: toLastError(error), position });
   };
   return repeat(
     { name: "relay", logger, signal, report },

@@ -13,7 +13,7 @@ import {
 
 /** One task of a projection process: update the read models, relay events, or deliver webhooks. */
 export interface Role {
-  name: string;
+  name: LogRole;
   getStatus(): RoleStatus;
   stop(): Promise<void>;
 }
@@ -53,8 +53,7 @@ export interface RoleStatus {
    * failure.
    */
   detail: Detail | null;
-  /** Absent for a role without a leader. */
-  isLeader?: boolean;
+  isLeader: boolean;
   /** Absent for a role that does not read the log. */
   position?: bigint | undefined;
   /** Since the process started. */
@@ -62,23 +61,6 @@ export interface RoleStatus {
   /** Kept even if the role has recovered. */
   lastError?: LastError | undefined;
   failedAt?: LogPosition | undefined;
-}
-
-/** Returns the fields of a status that stay valid when the process gives up the lead. */
-export function pickLastingFields({ position, eventCount, lastError }: RoleStatus): Partial<RoleStatus> {
-  return { position, eventCount, lastError };
-}
-
-export function toFailedStatus(statusBefore: RoleStatus, error: unknown, failedAt?: LogPosition): RoleStatus {
-  const detail = error instanceof DifferentLogError ? DIFFERENT_LOG : null;
-  return {
-    ...pickLastingFields(statusBefore),
-    state: "failed",
-    detail,
-    isLeader: false,
-    lastError: toLastError(error),
-    failedAt,
-  };
 }
 
 export function toLastError(error: unknown): LastError {
@@ -112,36 +94,70 @@ export class ProjectionError extends ItemError {
   }
 }
 
-interface RecoveryOptions extends RoleDeps {
-  signal: AbortSignal;
-  role: LogRole;
+interface RoleWork {
   run(): Promise<void>;
   /**
-   * @returns function that checks whether the role can run again; undefined if the role can run again as soon as the
-   *   log matches the database
+   * Returns true if the role can run again after it has failed. Absent if it can run again as soon as the log matches the
+   * database.
    */
-  onFailure(error: unknown): (() => Promise<boolean>) | undefined;
+  canContinue?(failedStatus: RoleStatus): Promise<boolean>;
+}
+
+interface StatusAccess {
+  getStatus(): RoleStatus;
+  /** Replaces the status. Position, number of events and last error stay, unless the new status names them. */
+  setStatus(status: RoleStatus): void;
 }
 
 const CHECK_INTERVAL_MS = 1_000;
 
-/** Runs a role until the signal aborts. After a failure, waits until the role can run again. */
-export async function runWithRecovery({ run, onFailure, role, signal, ...deps }: RecoveryOptions): Promise<void> {
-  const { logger } = deps;
-  const hasSameLog = async () => (await findLogDifference(requireSameLog(deps))) === undefined;
-  while (!signal.aborted) {
-    try {
-      await run();
-    } catch (error) {
-      if (signal.aborted) return;
-      const canContinue = onFailure(error) ?? hasSameLog;
-      logger.fatal({ error }, `${role} stopped`);
-      do {
-        await pause(CHECK_INTERVAL_MS, signal);
-      } while (!signal.aborted && !(await waitUnlessAborted(canContinue(), signal).catch(logFailure)));
-      if (!signal.aborted) logger.info(`${role} retries`);
+/**
+ * Starts a role, which runs until it is stopped. After a failure, the role has the state `failed` until it can run again.
+ *
+ * @param createWork receives the options with the role's own logger, and the signal that ends the work
+ */
+export function startRole<Options extends RoleDeps>(
+  name: LogRole,
+  options: Options,
+  createWork: (options: Options, access: StatusAccess, signal: AbortSignal) => RoleWork,
+): Role {
+  const logger = options.logger.child({ role: name });
+  const controller = new AbortController();
+  const { signal } = controller;
+  let status: RoleStatus = { state: "starting", detail: null, isLeader: false };
+  const getStatus = () => status;
+  const setStatus = (newStatus: RoleStatus) => {
+    const { position, eventCount, lastError } = status;
+    status = { position, eventCount, lastError, ...newStatus };
+  };
+  const { run, canContinue } = createWork({ ...options, logger }, { getStatus, setStatus }, signal);
+  const hasSameLog = async () => (await findLogDifference(requireSameLog(options))) === undefined;
+  const runPromise = (async () => {
+    while (!signal.aborted) {
+      try {
+        await run();
+      } catch (error) {
+        if (signal.aborted) return;
+        const detail = error instanceof DifferentLogError ? DIFFERENT_LOG : null;
+        const failedAt = error instanceof ProjectionError ? error.failedEventPosition : undefined;
+        setStatus({ state: "failed", detail, isLeader: false, lastError: toLastError(error), failedAt });
+        logger.fatal({ error }, `${name} stopped`);
+        const canRunAgain = () => (detail === null && canContinue ? canContinue(status) : hasSameLog());
+        do {
+          await pause(CHECK_INTERVAL_MS, signal);
+        } while (!signal.aborted && !(await waitUnlessAborted(canRunAgain(), signal).catch(logFailure)));
+        if (!signal.aborted) logger.info(`${name} retries`);
+      }
     }
-  }
+  })();
+  return {
+    name,
+    getStatus,
+    async stop() {
+      controller.abort();
+      await runPromise;
+    },
+  };
 
   function logFailure(error: unknown): void {
     logger.warn({ error }, "Cannot check whether the role can run again.");

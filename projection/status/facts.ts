@@ -14,16 +14,6 @@ import {
  */
 export const MAX_COUNTED_DELIVERIES = 5_000;
 
-/** Numbers of webhook deliveries. Numbers above {@link MAX_COUNTED_DELIVERIES} are estimates. */
-export interface DeliveryCounts {
-  /** Deliveries that are neither delivered nor closed. */
-  pending: number;
-  /** Pending deliveries whose next attempt is due. */
-  due: number;
-  /** Deliveries that failed after the last retry and were not replayed. Such deliveries are deleted after 30 days. */
-  failed: number;
-}
-
 interface CountRow {
   pending: bigint;
   due: bigint;
@@ -39,7 +29,8 @@ const COUNT_DELIVERIES_SQL = `
      ORDER BY delivery_id LIMIT ${MAX_COUNTED_DELIVERIES}
   ),
   failed AS (
-    SELECT delivery_id FROM webhooks.delivery WHERE is_failed ORDER BY delivery_id LIMIT ${MAX_COUNTED_DELIVERIES}
+    SELECT delivery_id FROM webhooks.delivery WHERE unsuccessful_status = 'failed'
+     ORDER BY delivery_id LIMIT ${MAX_COUNTED_DELIVERIES}
   )
   SELECT p.*, f.*
     FROM (SELECT count(*) AS pending, count(*) FILTER (WHERE is_due) AS due,
@@ -48,8 +39,13 @@ const COUNT_DELIVERIES_SQL = `
          (SELECT count(*) AS failed, (SELECT delivery_id FROM failed ORDER BY delivery_id DESC LIMIT 1) AS last_failed
             FROM failed) f`;
 
-/** @param now milliseconds since 1970 */
-export async function countDeliveries(pool: pg.Pool, now: number): Promise<DeliveryCounts> {
+/**
+ * Counts the pending deliveries, those whose next attempt is due, and the deliveries that failed after the last retry and
+ * were not replayed. Numbers above {@link MAX_COUNTED_DELIVERIES} are estimates.
+ *
+ * @param now milliseconds since 1970
+ */
+export async function countDeliveries(pool: pg.Pool, now: number) {
   const { rows } = await pool.query<CountRow>({
     name: "count deliveries",
     text: COUNT_DELIVERIES_SQL,

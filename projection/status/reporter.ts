@@ -25,10 +25,6 @@ interface ReporterOptions extends LogAndDatabase {
   clock?: () => number;
 }
 
-export interface Reporter {
-  stop(): Promise<void>;
-}
-
 const STATUS_INTERVAL_MS = 2_000;
 
 const LAST_REPORT_TIMEOUT_MS = 1_000;
@@ -37,8 +33,10 @@ const LAST_REPORT_TIMEOUT_MS = 1_000;
  * Reports the status of the process's roles every two seconds. Updates the metrics, and writes to the database for the
  * operator's `status` command. A failed measurement or write affects neither the roles nor other measurements. The reporter
  * retries at the next report.
+ *
+ * @returns a function that reports the roles as stopped, and ends the reports
  */
-export function startReporter(options: ReporterOptions): Reporter {
+export function startReporter(options: ReporterOptions): () => Promise<void> {
   const { roles, metrics, logger, clock = Date.now, processName = `${hostname()}:${process.pid}` } = options;
   const controller = new AbortController();
   const { signal } = controller;
@@ -91,12 +89,10 @@ export function startReporter(options: ReporterOptions): Reporter {
       await pause(STATUS_INTERVAL_MS, signal);
     }
   })();
-  return {
-    async stop() {
-      controller.abort();
-      const lastReportPromise = reportPromise.then(() => reportStatuses(true));
-      await settlesWithin(lastReportPromise, LAST_REPORT_TIMEOUT_MS);
-    },
+  return async () => {
+    controller.abort();
+    const lastReportPromise = reportPromise.then(() => reportStatuses(true));
+    await settlesWithin(lastReportPromise, LAST_REPORT_TIMEOUT_MS);
   };
 }
 
@@ -137,7 +133,7 @@ function setRoleGauges(metrics: Metrics, role: string, status: RoleStatus): void
     metrics.events.inc({ role }, eventCount);
   }
   if (position !== undefined) metrics.position.set({ role }, Number(position));
-  if (isLeader !== undefined) metrics.leader.set({ role }, isLeader ? 1 : 0);
+  metrics.leader.set({ role }, isLeader ? 1 : 0);
   metrics.waits.set({ role }, detail?.startsWith("waits") ? 1 : 0);
   metrics.failed.set({ role }, state === "failed" ? 1 : 0);
 }

@@ -10,15 +10,7 @@ import { requireSameLog, watchSameLog } from "../checkpoints/same-log.ts";
 import { deriveStreamNames } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
 import type { NatsSettings } from "../relay/nats-settings.ts";
-import {
-  type LastError,
-  type Role,
-  type RoleDeps,
-  type RoleStatus,
-  runWithRecovery,
-  toFailedStatus,
-  toLastError,
-} from "../roles/role.ts";
+import { type Role, type RoleDeps, type RoleStatus, startRole, toLastError } from "../roles/role.ts";
 import { runMaintenance } from "./maintenance.ts";
 import { Arrivals, runDispatcher } from "./match/dispatcher.ts";
 import { RevocationWatch } from "./match/revocations.ts";
@@ -78,44 +70,26 @@ const CHECK_INTERVAL_MS = 1_000;
  *
  * While the event log does not match the database, the role has the state `failed` and does no work.
  */
-export function startWebhooks(options: WebhooksOptions): Role {
-  const logger = options.logger.child({ role: "webhooks" });
-  const stopController = new AbortController();
-  const { signal } = stopController;
-  const { egressProxyUrl: url, connectTimeoutMs } = options;
-  const connections = createConnections(url ? new EgressProxy({ url, connectTimeoutMs, logger }) : undefined);
-  let getStatus = (): RoleStatus => ({ state: "starting", detail: null });
-  const reportCheck = (error: unknown) => {
-    if (error === null) return;
-    const waitingStatus: RoleStatus = { state: "starting", detail: "waits", lastError: toLastError(error) };
-    getStatus = () => waitingStatus;
-  };
-  const runParts = (groupSignal: AbortSignal) => {
-    setMaxListeners(MAX_LISTENERS, groupSignal);
-    const parts = startParts({ ...options, logger }, connections, groupSignal);
-    getStatus = parts.getStatus;
-    return parts.completion;
-  };
-  const run = async () => {
-    const loop = { name: "check of the read models", logger, signal, report: reportCheck };
-    await retry(loop, () => requireFilled(options, signal));
-    await runTaskGroup(signal, [(groupSignal) => watchSameLog({ ...options, logger }, groupSignal), runParts]);
-  };
-  const onFailure = (error: unknown) => {
-    const failedStatus = toFailedStatus(getStatus(), error);
-    getStatus = () => failedStatus;
-    return undefined;
-  };
-  const runPromise = runWithRecovery({ ...options, logger, signal, role: "webhooks", run, onFailure });
-  return {
-    name: "webhooks",
-    getStatus: () => getStatus(),
-    async stop() {
-      stopController.abort();
-      await runPromise;
-      connections.close();
-    },
-  };
+export function startWebhooks(webhooksOptions: WebhooksOptions): Role {
+  return startRole("webhooks", webhooksOptions, (options, { setStatus }, signal) => {
+    const { egressProxyUrl: url, connectTimeoutMs, logger } = options;
+    const report = (error: unknown) => {
+      if (error !== null)
+        setStatus({ state: "starting", detail: "waits", isLeader: false, lastError: toLastError(error) });
+    };
+    const runParts = async (groupSignal: AbortSignal) => {
+      setMaxListeners(MAX_LISTENERS, groupSignal);
+      const connections = createConnections(url ? new EgressProxy({ url, connectTimeoutMs, logger }) : undefined);
+      await runRoleParts(options, connections, setStatus, groupSignal).finally(() => connections.close());
+    };
+    return {
+      async run() {
+        const loop = { name: "check of the read models", logger, signal, report };
+        await retry(loop, () => requireFilled(options, signal));
+        await runTaskGroup(signal, [(groupSignal) => watchSameLog(options, groupSignal), runParts]);
+      },
+    };
+  });
 }
 
 /**
@@ -128,28 +102,35 @@ async function requireFilled(options: WebhooksOptions, signal: AbortSignal): Pro
     throw new Error("The read models are not filled yet.");
 }
 
-/** Starts the parts of the role, which work until the signal aborts. */
-function startParts(
+/** Runs the parts of the role until the signal aborts, and reports their status. */
+async function runRoleParts(
   options: WebhooksOptions,
   connections: Connections,
+  setStatus: (status: RoleStatus) => void,
   signal: AbortSignal,
-): { getStatus(): RoleStatus; completion: Promise<void> } {
+): Promise<void> {
   const { client, pool, nats, logger, databaseUrl, clock = Date.now, random = Math.random } = options;
   const failingLoops = new Set<string>();
-  let lastError: LastError | undefined;
+  let position: bigint | undefined;
+  const reportStatus = (changes: Pick<RoleStatus, "lastError"> = {}) => {
+    const detail = failingLoops.size === 0 ? null : "waits";
+    setStatus({ state: "running", detail, isLeader: position !== undefined, position, ...changes });
+  };
   const createLoop = (name: string): Loop => ({
     name,
     logger,
     signal,
     report(error) {
-      if (error === null) failingLoops.delete(name);
-      else {
-        failingLoops.add(name);
-        const { message, at } = toLastError(error);
-        lastError = { message: `${name}: ${message}`, at };
+      if (error === null) {
+        if (failingLoops.delete(name)) reportStatus();
+        return;
       }
+      failingLoops.add(name);
+      const { message, at } = toLastError(error);
+      reportStatus({ lastError: { message: `${name}: ${message}`, at } });
     },
   });
+  reportStatus();
   const [searchNotifier, replayNotifier] = [createNotifier(), createNotifier()];
   const arrivals = new Arrivals();
   const revocations = new RevocationWatch({ client, pool, log: options.log, logger });
@@ -178,25 +159,26 @@ function startParts(
     secretReader,
     scheduleSeconds: options.retryScheduleSeconds,
   });
-  let position: bigint | undefined;
   const dispatcherOptions = {
     ...deps,
     arrivals,
     onReplay: replayNotifier.wake,
     onPosition(newPosition: bigint) {
       position = newPosition;
+      reportStatus();
     },
   };
   const dispatcherLoop = createLoop("deliveries");
   const onStandby = () => {
     position = undefined;
     dispatcherLoop.report(null);
+    reportStatus();
   };
   const dispatch = () =>
     withLeadership({ name: "webhook dispatcher", databaseUrl, logger, signal, onStandby }, (leadSignal) =>
       runDispatcher(dispatcherOptions, { ...dispatcherLoop, signal: leadSignal }),
     );
-  const stream = deriveStreamNames(databaseUrl, nats.streamReplicas);
+  const stream = deriveStreamNames(databaseUrl, nats.NATS_STREAM_REPLICAS);
   const followMessages = () =>
     withNats({ nats, name: "clinic webhooks", signal }, (connection, connectionSignal) =>
       arrivals.follow(connection, stream, connectionSignal),
@@ -214,7 +196,7 @@ function startParts(
   const restart = () => pause(CHECK_INTERVAL_MS, signal);
   // A run of such a loop can take long, and the role works without NATS and without the log.
   const createUnreportedLoop = (name: string) => ({ ...createLoop(name), report: () => undefined });
-  const completion = Promise.all([
+  await Promise.all([
     session.run({ databaseUrl, applicationName: "webhooks", logger }, signal),
     revocations.run(createUnreportedLoop("revocations")),
     repeat(dispatcherLoop, dispatch, restart),
@@ -224,15 +206,5 @@ function startParts(
     repeat(createLoop("secrets"), reportSecrets, () => pause(SECRETS_INTERVAL_MS, signal)),
     repeat(createLoop("replays"), continueAllReplays, () => replayNotifier.sleep(REPLAYS_INTERVAL_MS, signal)),
     runMaintenance({ ...deps, onClosed: options.onClosed }, signal),
-  ]).then(() => undefined);
-  return {
-    getStatus: () => ({
-      state: "running",
-      detail: failingLoops.size === 0 ? null : "waits",
-      isLeader: position !== undefined,
-      position,
-      lastError,
-    }),
-    completion,
-  };
+  ]);
 }

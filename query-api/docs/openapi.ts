@@ -164,19 +164,11 @@ export function describeHeaderParameter(
   return { name, in: "header", required, description, schema };
 }
 
-const operationExample = z.object({
-  request: z.unknown().optional(),
-  status: z.int(),
-  response: z.unknown(),
-});
-
-const recordingSchema = z.object({
-  operations: z.record(z.string(), operationExample),
-  events: z.record(z.string(), z.unknown()),
-});
-
 /** Operations by operation id, and webhook bodies by event type. */
-export type Recording = z.infer<typeof recordingSchema>;
+export interface Recording {
+  operations: Record<string, { request?: unknown; status: number; response: unknown }>;
+  events: Record<string, unknown>;
+}
 
 /**
  * Reads the examples of an API, which tests record from real responses. An operation or event type that is not
@@ -184,7 +176,7 @@ export type Recording = z.infer<typeof recordingSchema>;
  */
 export function readExamples(api: "partner" | "portal"): Recording {
   const file = path.join(import.meta.dirname, "assets", `${api}-examples.json`);
-  return recordingSchema.parse(JSON.parse(readFileSync(file, "utf8")));
+  return JSON.parse(readFileSync(file, "utf8"));
 }
 
 /** Replaces the brand `SERVICE`, with which examples are recorded, in header names. */

@@ -15,14 +15,9 @@ interface QueryParameter<Value = unknown> {
   isFilter?: true;
   /**
    * @param text value in the request; undefined if the parameter is missing or repeated
-   * @throws {InvalidFilterError} only if the parameter is a filter
+   * @param refuse only called by a filter, with a description of the problem, such as `must be a UUID`
    */
-  parse(text: string | undefined): Value;
-}
-
-/** The value of a filter is invalid. The message describes the problem, such as `must be a UUID`. */
-class InvalidFilterError extends Error {
-  override readonly name = "InvalidFilterError";
+  parse(text: string | undefined, refuse: (problem: string) => void): Value;
 }
 
 export type QueryParameters = Readonly<Record<string, QueryParameter>>;
@@ -41,16 +36,11 @@ export function readParameters<Declared extends QueryParameters>(
   query: Readonly<Record<string, string | string[] | undefined>>,
 ): ParameterValues<Declared> {
   const details: ErrorDetail[] = [];
-  const parsedEntries = Object.entries(declarations).map(([name, parameter]) => {
+  const parsedEntries = Object.entries(declarations).map(([name, { isFilter, parse }]) => {
     const text = query[name];
-    try {
-      if (parameter.isFilter && Array.isArray(text)) throw new InvalidFilterError("must not be repeated");
-      return [name, parameter.parse(typeof text === "string" ? text : undefined)];
-    } catch (error) {
-      if (!(error instanceof InvalidFilterError)) throw error;
-      details.push({ path: name, message: error.message });
-      return [name, undefined];
-    }
+    const refuse = (message: string) => void details.push({ path: name, message });
+    if (isFilter && Array.isArray(text)) refuse("must not be repeated");
+    return [name, parse(typeof text === "string" ? text : undefined, refuse)];
   });
   if (details.length > 0) throw new ApiError(400, "validation_failed", { details });
   return Object.fromEntries(parsedEntries);
@@ -69,12 +59,12 @@ export function createFilterParameter<Schema extends z.ZodType>(
     description: `${description} An invalid value returns 400.`,
     schema: schema.optional(),
     isFilter: true,
-    parse(text) {
+    parse(text, refuse) {
       if (text === undefined) return null;
       const result = schema.safeParse(text);
       if (result.success) return result.data;
-      const [issue] = result.error.issues;
-      throw new InvalidFilterError(issue ? describeIssue(issue) : "is invalid");
+      for (const issue of result.error.issues.slice(0, 1)) refuse(describeIssue(issue));
+      return null;
     },
   };
 }

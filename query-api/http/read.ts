@@ -29,8 +29,8 @@ export type ReadRow = <Row extends object>(
 export interface ResponseRow {
   /** Null if the request is permitted. */
   refusal: string | null;
-  /** JSON object; null if the request is refused. */
-  body: string | null;
+  /** JSON object. */
+  body: string;
 }
 
 export interface QueryState extends RequestState {
@@ -65,12 +65,6 @@ export function createRowReader(pool: pg.Pool): ReadRow {
   };
 }
 
-interface CallerReads {
-  runningCount: number;
-  /** Functions that start the waiting reads, in order of arrival. */
-  waitingReads: (() => void)[];
-}
-
 /** Runs a read as soon as fewer reads of the caller than the limit are running. Throws the error of the read. */
 type RunForCaller = <Result>(caller: string, read: () => Promise<Result>) => Promise<Result>;
 
@@ -79,7 +73,8 @@ type RunForCaller = <Result>(caller: string, read: () => Promise<Result>) => Pro
  * to Postgres, and the reads of all other callers would fail.
  */
 export function limitCallerReads(maxRunningReads: number): RunForCaller {
-  const readsByCaller = new Map<string, CallerReads>();
+  /** Of each caller, the functions that start the waiting reads are in order of arrival. */
+  const readsByCaller = new Map<string, { runningCount: number; waitingReads: (() => void)[] }>();
   return async (caller, read) => {
     const reads = readsByCaller.get(caller) ?? { runningCount: 0, waitingReads: [] };
     readsByCaller.set(caller, reads);

@@ -16,11 +16,6 @@ const CHECK_INTERVAL_MS = 1_000;
 
 const CHECK_TIMEOUT_MS = 2_000;
 
-interface LimitedReads {
-  readRow: ReadRow;
-  close(): Promise<void>;
-}
-
 interface AwaitedPosition {
   position: bigint;
   /** Time at which the primary had this position, as a value of `performance.now()`. */
@@ -34,7 +29,7 @@ interface AwaitedPosition {
  *
  * @param readRow reads from the standby
  */
-export function limitStandbyLag(readRow: ReadRow, primaryPool: pg.Pool): LimitedReads {
+export function limitStandbyLag(readRow: ReadRow, primaryPool: pg.Pool) {
   const controller = new AbortController();
   let awaitedPosition: AwaitedPosition | undefined;
   const checkPromise = (async () => {
@@ -43,14 +38,15 @@ export function limitStandbyLag(readRow: ReadRow, primaryPool: pg.Pool): Limited
       await pause(CHECK_INTERVAL_MS, controller.signal);
     }
   })();
+  const readUnlessBehind: ReadRow = async (...read) => {
+    if (awaitedPosition && performance.now() - awaitedPosition.since > MAX_LAG_MS) {
+      const cause = new StandbyBehindError("The standby does not receive the changes of the primary.");
+      throw createUnavailableError("data_source_unavailable", cause);
+    }
+    return readRow(...read);
+  };
   return {
-    async readRow(statement, values, deadline, caller) {
-      if (awaitedPosition && performance.now() - awaitedPosition.since > MAX_LAG_MS) {
-        const cause = new StandbyBehindError("The standby does not receive the changes of the primary.");
-        throw createUnavailableError("data_source_unavailable", cause);
-      }
-      return readRow(statement, values, deadline, caller);
-    },
+    readRow: readUnlessBehind,
     async close() {
       controller.abort();
       await checkPromise;

@@ -18,12 +18,20 @@ export interface CursorPosition {
   id: string;
 }
 
-/** Matches a position in the form in which `buildCursorSql` writes it. */
-const POSITION_PATTERN =
-  /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/;
+const UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
 
-/** Length of every cursor in characters. A cursor is a position in base64url. */
-const CURSOR_LENGTH = 86;
+/** Matches a position in the form in which `buildCursorSql` writes it. */
+const POSITION_PATTERN = new RegExp(`^(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{6}Z) (${UUID})$`);
+
+/**
+ * Decodes a cursor, which is in base64url. Each position has only one cursor.
+ *
+ * @returns the groups of the pattern; undefined if no response could have contained this cursor
+ */
+function decodeCursor(text: string, pattern: RegExp): string[] | undefined {
+  const bytes = Buffer.from(text, "base64url");
+  return bytes.toString("base64url") === text ? pattern.exec(bytes.toString("latin1"))?.slice(1) : undefined;
+}
 
 /**
  * Parses the query parameter `cursor`.
@@ -33,21 +41,10 @@ const CURSOR_LENGTH = 86;
  */
 export function readCursor(cursor: string | string[] | undefined): CursorPosition | undefined {
   if (cursor === undefined) return undefined;
-  const position = typeof cursor === "string" && cursor.length === CURSOR_LENGTH ? decodeCursor(cursor) : undefined;
-  if (!position) throw new ApiError(400, "invalid_cursor");
-  return position;
-}
-
-/**
- * Decodes a cursor. Returns undefined for text that the SQL of `buildCursorSql` cannot produce, so that each position
- * has only one cursor.
- */
-function decodeCursor(text: string): CursorPosition | undefined {
-  const bytes = Buffer.from(text, "base64url");
-  if (bytes.toString("base64url") !== text) return undefined;
-  const [, time = "", id = ""] = POSITION_PATTERN.exec(bytes.toString("latin1")) ?? [];
+  const [time = "", id = ""] = decodeCursor(String(cursor), POSITION_PATTERN) ?? [];
   // RFC 3339 allows the year 0000, but Postgres does not.
-  return parseRfc3339(time) === undefined || time.startsWith("0000") ? undefined : { time, id };
+  if (parseRfc3339(time) === undefined || time.startsWith("0000")) throw new ApiError(400, "invalid_cursor");
+  return { time, id };
 }
 
 /**
@@ -87,8 +84,7 @@ export interface EventCursor {
   memory: string;
 }
 
-const UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
-const PATTERN = new RegExp(`^(0|[1-9]\\d{0,18}) (${UUID}) (${UUID}) ([0-9a-z,:*-]{0,2500})$`);
+const EVENT_PATTERN = new RegExp(`^(0|[1-9]\\d{0,18}) (${UUID}) (${UUID}) ([0-9a-z,:*-]{0,2500})$`);
 
 /** Largest `bigint` of Postgres. */
 export const MAX_POSITION = 2n ** 63n - 1n;
@@ -99,9 +95,7 @@ export function formatEventCursor({ position, eventId, subjectId, memory }: Even
 
 /** @throws {ApiError} 400 `invalid_cursor` if no response could have contained this cursor */
 export function parseEventCursor(text: string): EventCursor {
-  const bytes = Buffer.from(text, "base64url");
-  const [, position = "", eventId = "", subjectId = "", memory = ""] = PATTERN.exec(bytes.toString("latin1")) ?? [];
-  if (eventId === "" || BigInt(position) > MAX_POSITION || bytes.toString("base64url") !== text)
-    throw new ApiError(400, "invalid_cursor");
+  const [position = "", eventId = "", subjectId = "", memory = ""] = decodeCursor(text, EVENT_PATTERN) ?? [];
+  if (eventId === "" || BigInt(position) > MAX_POSITION) throw new ApiError(400, "invalid_cursor");
   return { position, eventId, subjectId, memory };
 }

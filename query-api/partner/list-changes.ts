@@ -113,7 +113,7 @@ export const listChanges: ReadAlternative = {
       parameters.animalId,
     ];
   },
-  completeBody(bodyText, _, { parameters }) {
+  completeBody(bodyText, { parameters }) {
     const { last, epoch, hasMore, ...body } = sqlBody.parse(JSON.parse(bodyText));
     const { cursor: formerCursor } = readUpdatedSince(String(parameters.updatedSince));
     const location = last ? { ...last, memory: epoch } : formerCursor;

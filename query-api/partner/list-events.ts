@@ -153,7 +153,7 @@ Events about endpoints require the scope \`webhooks:read\`. Events about endpoin
     if (!isWaiting) return undefined;
     return { position: BigInt(body.position), gaps: findGaps(body, request), timeoutMs: wait * 1_000 };
   },
-  completeBody(bodyText, _, request) {
+  completeBody(bodyText, request) {
     const body = sqlBody.parse(JSON.parse(bodyText));
     const cursor = findCursor(body, request);
     const events = body.events.map((row) => renderPublicEvent(row, request.state.environment));

@@ -78,7 +78,7 @@ export const listSlots = definePartnerRead({
     const filters = [parameters.branchId, parameters.resourceId, parameters.resourceType];
     return [clinicId, installation.branchIds, branchId, window.from, endsAt, toInstant(now), ...filters];
   },
-  completeBody(body, _, { state: { now }, parameters }) {
+  completeBody(body, { state: { now }, parameters }) {
     const { timezone, gridMinutes, resources } = foundSearch.parse(JSON.parse(body));
     const { durationMinutes, limit } = parameters;
     const { from, to } = toTimeWindow(parameters, now);

@@ -17,10 +17,7 @@ export interface PartnerRequest<Declared extends QueryParameters = QueryParamete
   cursor: CursorPosition | undefined;
   /** Last wait of the request; undefined before the first wait. */
   lastWait: WaitForEvent | undefined;
-}
-
-export interface ReadContext {
-  /** Runs a further statement of the request. */
+  /** Runs a statement before the request's deadline. */
   readRow<Row extends object>(statement: Statement, values: readonly unknown[]): Promise<Row>;
   /** As in `X-<brand>-Clinic-ID`. */
   brand: string;
@@ -46,12 +43,9 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
   sql: string;
   /** Replaces SQL and parameters for some requests. */
   alternative?: ReadAlternative;
-  getSqlParameters(
-    request: PartnerRequest<Declared>,
-    context: ReadContext,
-  ): readonly unknown[] | Promise<readonly unknown[]>;
+  getSqlParameters(request: PartnerRequest<Declared>): readonly unknown[] | Promise<readonly unknown[]>;
   /** Completes the body that the SQL returned. Absent if the SQL returns the complete body. */
-  completeBody?(body: string, context: ReadContext, request: PartnerRequest<Declared>): string;
+  completeBody?(body: string, request: PartnerRequest<Declared>): string;
   /**
    * Returns how long the request waits for an event of its clinic or application before it reads again; undefined if it
    * need not wait. Absent if the operation never waits. An operation that waits declares the refusal

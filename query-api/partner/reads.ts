@@ -5,7 +5,8 @@ import { getClinicContext, getSandboxState, listInstallations } from "./clinic.t
 import { listEvents } from "./list-events.ts";
 import { listSlots } from "./list-slots.ts";
 import type { PartnerRead } from "./read.ts";
-import { getWebhookDelivery, listWebhookDeliveries } from "./webhook-deliveries.ts";
+import { listWebhookDeliveries } from "./webhook-deliveries.ts";
+import { getWebhookDelivery } from "./webhook-delivery.ts";
 import { getWebhookEndpoint, getWebhookReplay, listWebhookEndpoints } from "./webhook-endpoints.ts";
 
 const reads: Record<PartnerReadId, PartnerRead> = {

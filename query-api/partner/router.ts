@@ -5,12 +5,7 @@ import type { TokenVerifier } from "../../shared/auth/access-token.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import { scope } from "../../shared/domain/events/partner.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
-import {
-  type AccessRecord,
-  type ClinicState,
-  type FindAccess,
-  requirePartnerAccess,
-} from "../../shared/partner-api/access.ts";
+import { type AccessRecord, type ClinicState, requirePartnerAccess } from "../../shared/partner-api/access.ts";
 import { createAuthentication } from "../../shared/partner-api/authenticate.ts";
 import type { PartnerOperation } from "../../shared/partner-api/operations.ts";
 import { countRefusedRequest, limitCaller } from "../../shared/partner-api/rate-limits.ts";
@@ -20,16 +15,9 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import type { ConcurrencyLimiter } from "../../shared/rate-limit/middleware.ts";
 import { readParameters } from "../http/parameters.ts";
-import {
-  limitCallerReads,
-  type QueryState,
-  READ_TIMEOUT_MS,
-  type ReadRow,
-  type ResponseRow,
-  type Statement,
-} from "../http/read.ts";
+import { limitCallerReads, type QueryState, READ_TIMEOUT_MS, type ReadRow, type ResponseRow } from "../http/read.ts";
 import { readCursor } from "./cursor.ts";
-import { getOwnerId, type PartnerRead, type ReadContext, type WaitForEvent } from "./read.ts";
+import { getOwnerId, type PartnerRead, type PartnerRequest, type WaitForEvent } from "./read.ts";
 import { readPosition, type Waits } from "./waits.ts";
 
 export interface PartnerDependencies {
@@ -65,10 +53,7 @@ type RequireAccess = (ctx: Koa.ParameterizedContext<State>) => Promise<void>;
 
 /** Creates a function that authorizes a request to an operation, before its current deadline. */
 function createAccessCheck(operation: PartnerOperation, { readRow }: PartnerDependencies): RequireAccess {
-  return async (ctx) => {
-    const findAccess = createAccessFinder(readRow, ctx.state.deadline);
-    requirePartnerAccess(ctx, operation, await findAccess(ctx.state.accessQuery));
-  };
+  return async (ctx) => requirePartnerAccess(ctx, operation, await readAccess(readRow, ctx.state));
 }
 
 /**
@@ -120,26 +105,24 @@ function respond(
     const startedAt = performance.now();
     const read = async (lastWait?: WaitForEvent) => {
       const { deadline, applicationId } = ctx.state;
-      const context: ReadContext = {
-        readRow: (statement, values) => readRow(statement, values, deadline, applicationId),
-        brand,
-      };
       const { operationId, isPaged } = partnerRead;
       const parameters = readParameters(partnerRead.parameters ?? {}, ctx.query);
       const alternative = partnerRead.alternative?.appliesTo(parameters) ? partnerRead.alternative : undefined;
-      const request = {
+      const request: PartnerRequest = {
         state: ctx.state,
         pathParams: (ctx as { params?: Record<string, string> }).params ?? {},
         parameters,
         cursor: isPaged && !alternative ? readCursor(ctx.query.cursor) : undefined,
         lastWait,
+        readRow: (statement, values) => readRow(statement, values, deadline, applicationId),
+        brand,
       };
       const { sql, getSqlParameters, completeBody } = alternative ?? partnerRead;
       const statement = { name: `partner ${operationId}${sql === partnerRead.sql ? "" : " alternative"}`, text: sql };
-      const values = await getSqlParameters(request, context);
-      const body = await readBody(partnerRead, statement, values, ctx.state, readRow);
+      const { refusal, body } = await request.readRow<ResponseRow>(statement, await getSqlParameters(request));
+      if (refusal !== null) throw toRefusalError(partnerRead, refusal);
       const wait = partnerRead.findWait?.(body, request);
-      return { wait, body: completeBody?.(body, context, request) ?? body };
+      return { wait, body: completeBody?.(body, request) ?? body };
     };
     const waitForEvent = async ({ wait }: Awaited<ReturnType<typeof read>>) => {
       const timeoutMs = wait ? startedAt + wait.timeoutMs - performance.now() : 0;
@@ -187,19 +170,6 @@ async function awaitEvent(
   }
 }
 
-async function readBody(
-  partnerRead: PartnerRead,
-  statement: Statement,
-  values: readonly unknown[],
-  { deadline, applicationId }: State,
-  readRow: ReadRow,
-): Promise<string> {
-  const row = await readRow<ResponseRow>(statement, values, deadline, applicationId);
-  if (row.refusal !== null) throw toRefusalError(partnerRead, row.refusal);
-  if (row.body === null) throw new Error(`The SQL of ${partnerRead.operationId} returned no body.`);
-  return row.body;
-}
-
 function toRefusalError(partnerRead: PartnerRead, code: string): Error {
   const status = new Map(Object.entries(partnerRead.refusals)).get(code);
   return status
@@ -230,9 +200,8 @@ const accessRecordSchema = z.object({
   isBranchKnown: z.boolean(),
 }) satisfies z.ZodType<AccessRecord>;
 
-function createAccessFinder(readRow: ReadRow, deadline: number): FindAccess {
-  return async ({ applicationId, credentialId, environment, clinicId, branchId }) => {
-    const values = [applicationId, credentialId, environment, clinicId, branchId];
-    return accessRecordSchema.parse(await readRow(accessStatement, values, deadline, applicationId));
-  };
+async function readAccess(readRow: ReadRow, { accessQuery, deadline }: State): Promise<AccessRecord> {
+  const { applicationId, credentialId, environment, clinicId, branchId } = accessQuery;
+  const values = [applicationId, credentialId, environment, clinicId, branchId];
+  return accessRecordSchema.parse(await readRow(accessStatement, values, deadline, applicationId));
 }

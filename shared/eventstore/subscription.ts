@@ -1,7 +1,6 @@
 import {
   type END,
   type EventStoreDBClient,
-  eventTypeFilter,
   excludeSystemEvents,
   type Filter,
   type ResolvedEvent,
@@ -21,9 +20,8 @@ import { LogUnavailableError } from "./log.ts";
 
 export type SubscriptionItem =
   | { kind: "event"; event: RecordedEvent; position: bigint }
-  | UnreadableItem
-  /** An event for which `isSkipped` returned true. The event was not parsed. */
-  | { kind: "skipped"; stream: string; id: string; position: bigint }
+  /** An event in a stream of the catalog that this release cannot decode, for example of an unknown type. */
+  | { kind: "unreadable"; event: UnreadableEvent; position: bigint; reason: string }
   /** An event of another program, or of the log itself. Its stream may be deleted at any time. */
   | { kind: "foreign"; position: bigint }
   /** Signals that all stored events have been delivered. Live events follow. */
@@ -37,13 +35,10 @@ export interface LogPosition {
   type: string;
 }
 
-/** An event in a stream of the catalog that this release cannot decode, for example of an unknown type. */
-interface UnreadableItem extends LogPosition {
-  kind: "unreadable";
+interface UnreadableEvent extends LogPosition {
   id: string;
-  reason: string;
-  /** Null if unknown. */
-  clinicId: string | null;
+  /** The clinic is null if it is unknown. */
+  metadata: { clinicId: string | null };
 }
 
 export function describeLogPosition({ position, stream, revision }: LogPosition): string {
@@ -62,15 +57,6 @@ interface StoredSubscriptionOptions {
   filter?: Filter;
   /** If true, the subscription throws if the server sends nothing for too long. Use it for reads that end. */
   endsOnSilence?: boolean;
-}
-
-interface SubscriptionOptions extends Omit<StoredSubscriptionOptions, "filter" | "endsOnSilence"> {
-  /** Categories of the streams to deliver. If undefined, all streams except system streams are delivered. */
-  categories?: readonly Category[];
-  /** Types of the events to deliver, instead of categories. */
-  types?: readonly string[];
-  /** Returns true if an event must be delivered as `skipped`, without being parsed. */
-  isSkipped?(stream: string, revision: bigint): boolean;
 }
 
 /** Number of 32-event batches after which the server reports its progress. The subscription ignores these reports. */
@@ -121,14 +107,13 @@ export async function* subscribeToStoredEvents(options: StoredSubscriptionOption
 }
 
 /**
- * Subscribes to the events of this product, and parses them. Events in streams of other programs are delivered as
- * `foreign`. Ends and fails like {@link subscribeToStoredEvents}.
+ * Subscribes to the events of this product, and parses them. Without a filter, all events except the log's own are
+ * delivered, those in streams of other programs as `foreign`. Ends and fails like {@link subscribeToStoredEvents}.
  */
-export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenerator<SubscriptionItem, void> {
-  const { categories, types, isSkipped = () => false, ...rest } = options;
-  const filter = types ? eventTypeFilter({ prefixes: [...types] }) : createFilter(categories);
-  for await (const item of subscribeToStoredEvents({ ...rest, filter }))
-    yield item.kind === "stored" ? toSubscriptionItem(item, isSkipped) : item;
+export async function* subscribeToLog(options: StoredSubscriptionOptions): AsyncGenerator<SubscriptionItem, void> {
+  const filter = options.filter ?? excludeSystemEvents({ checkpointInterval: CHECKPOINT_INTERVAL_BATCHES });
+  for await (const item of subscribeToStoredEvents({ ...options, filter }))
+    yield item.kind === "stored" ? toSubscriptionItem(item) : item;
 }
 
 /**
@@ -137,11 +122,10 @@ export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenera
  */
 function ignoreUnsubscribeError(): void {}
 
-function createFilter(categories: readonly Category[] | undefined): Filter {
-  const options = { checkpointInterval: CHECKPOINT_INTERVAL_BATCHES };
-  return categories
-    ? streamNameFilter({ prefixes: categories.map(({ name }) => `${name}-`), ...options })
-    : excludeSystemEvents(options);
+/** Creates a filter that selects the events in the streams of the categories. */
+export function createCategoryFilter(categories: readonly Category[]): Filter {
+  const prefixes = categories.map(({ name }) => `${name}-`);
+  return streamNameFilter({ prefixes, checkpointInterval: CHECKPOINT_INTERVAL_BATCHES });
 }
 
 function toStoredItem({ event, commitPosition: position }: ResolvedEvent): StoredItem {
@@ -149,21 +133,18 @@ function toStoredItem({ event, commitPosition: position }: ResolvedEvent): Store
   return { kind: "stored", event, position };
 }
 
-function toSubscriptionItem(
-  { event, position }: Pick<Extract<StoredItem, { kind: "stored" }>, "event" | "position">,
-  isSkipped: NonNullable<SubscriptionOptions["isSkipped"]>,
-): SubscriptionItem {
+function toSubscriptionItem({ event, position }: Extract<StoredItem, { kind: "stored" }>): SubscriptionItem {
   const { id, type, streamId: stream, revision } = event;
-  if (isSkipped(stream, revision)) return { kind: "skipped", stream, id, position };
   // The log itself writes events such as `$streamDeleted` to any stream.
   if (!isCatalogStream(stream) || type.startsWith("$")) return { kind: "foreign", position };
+  const location = { id, stream, revision, position };
   try {
-    const validEvent = parseStoredEvent(event);
-    return { kind: "event", position, event: Object.assign(validEvent, { id, stream, revision, position }) };
+    return { kind: "event", position, event: Object.assign(parseStoredEvent(event), location) };
   } catch (error) {
     // Decoding depends only on the event, so a later attempt would fail with the same error.
     const reason = error instanceof EventSchemaError ? error.message : `${type} cannot be decoded`;
-    return { kind: "unreadable", position, stream, revision, type, id, reason, clinicId: findClinicId(event.metadata) };
+    const metadata = { clinicId: findClinicId(event.metadata) };
+    return { kind: "unreadable", position, event: { ...location, type, metadata }, reason };
   }
 }
 
@@ -218,15 +199,8 @@ function watchState(channel: Channel, stateBefore: connectivityState, watches: R
 /** Time after which a read fails if the event log sends nothing. */
 const SILENCE_TIMEOUT_MS = 10_000;
 
-interface SilenceWatchdog {
-  restart(): void;
-  /** Stops waiting. Call it while the consumer processes an event. */
-  pause(): void;
-  end(): void;
-}
-
 /** Calls `onSilence` if the event log sends nothing for too long while a read waits for it. */
-export function createSilenceWatchdog(onSilence: () => void): SilenceWatchdog {
+export function createSilenceWatchdog(onSilence: () => void) {
   let startedAt: number | undefined = performance.now();
   const timer = setInterval(() => {
     if (startedAt !== undefined && performance.now() - startedAt > SILENCE_TIMEOUT_MS) onSilence();
@@ -236,6 +210,7 @@ export function createSilenceWatchdog(onSilence: () => void): SilenceWatchdog {
     restart() {
       startedAt = performance.now();
     },
+    /** Stops waiting. Call it while the consumer processes an event. */
     pause() {
       startedAt = undefined;
     },

@@ -147,35 +147,29 @@ function handleInTurn(handler: RequestListener): RequestListener {
   };
 }
 
-interface DrainableHandler {
-  handle: RequestListener;
-  /**
-   * Starts to drain. From then on, `/health/ready` returns 503, and every response closes its connection. Load balancers
-   * and clients with open connections therefore move to other processes. All requests are still handled.
-   */
-  startDrain(): void;
-}
-
 const STOPPING_BODY = JSON.stringify({ ok: false, parts: { process: "stopping" } });
 
-/** Wraps the request handler of a server, so that the server can drain before it stops. */
-function createDrainableHandler(handler: RequestListener): DrainableHandler {
+/**
+ * Wraps the request handler of a server, so that the server can drain before it stops. While it drains, `/health/ready`
+ * returns 503, and every response closes its connection. Load balancers and clients with open connections therefore move
+ * to other processes. All requests are still handled.
+ */
+function createDrainableHandler(handler: RequestListener) {
   const openResponses = new Set<ServerResponse>();
   let isDraining = false;
-  return {
-    handle(request, response) {
-      openResponses.add(response);
-      response.on("close", () => openResponses.delete(response));
-      if (!isDraining) return handler(request, response);
-      response.shouldKeepAlive = false;
-      if (request.url?.split("?")[0] === "/health/ready") sendStopping(response);
-      else handler(request, response);
-    },
-    startDrain() {
-      isDraining = true;
-      for (const response of openResponses) closeAfter(response);
-    },
+  const handle: RequestListener = (request, response) => {
+    openResponses.add(response);
+    response.on("close", () => openResponses.delete(response));
+    if (!isDraining) return handler(request, response);
+    response.shouldKeepAlive = false;
+    if (request.url?.split("?")[0] === "/health/ready") sendStopping(response);
+    else handler(request, response);
   };
+  const startDrain = () => {
+    isDraining = true;
+    for (const response of openResponses) closeAfter(response);
+  };
+  return { handle, startDrain };
 }
 
 /** Lets a response close its connection, even if its headers have already been sent. */

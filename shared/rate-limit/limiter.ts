@@ -186,14 +186,12 @@ const HEARTBEAT_STATEMENT = {
     WHERE id <> $1 AND seen_at > now() - interval '10 seconds'`,
 };
 
-interface ProcessCount {
-  /** Returns the last known number of processes that count requests, including this one. */
-  count(): number;
-  close(): void;
-}
-
-/** Registers this process in Postgres, and tracks the number of all processes that count requests. */
-function registerProcess(pool: pg.Pool, logger: Logger): ProcessCount {
+/**
+ * Registers this process in Postgres, and tracks the number of all processes that count requests.
+ *
+ * @returns `count` returns the last known number, including this process
+ */
+function registerProcess(pool: pg.Pool, logger: Logger) {
   const id = randomUUID();
   let count = ASSUMED_PROCESS_COUNT;
   let heartbeatCount = 0;

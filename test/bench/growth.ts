@@ -132,7 +132,7 @@ async function* createStatements({
     const isDeliveryList = partnerRead.operationId === "listWebhookDeliveries";
     for (const { name, parameters, cursor } of isDeliveryList ? createDeliveryQueries() : [usualQuery]) {
       const request = { state, pathParams: endpoint, parameters: { ...usualParameters, ...parameters }, cursor };
-      const values = await partnerRead.getSqlParameters(request as never, {} as never);
+      const values = await partnerRead.getSqlParameters(request as never);
       yield { name: `${partnerRead.operationId}${name}`, text: partnerRead.sql, values };
     }
   }

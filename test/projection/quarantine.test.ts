@@ -8,7 +8,7 @@ import { readModels } from "../../projection/read-models/all.ts";
 import { customers } from "../../projection/read-models/customers.ts";
 import type { Role } from "../../projection/roles/role.ts";
 import { createMetrics } from "../../projection/status/metrics.ts";
-import { createReadinessCheck, type Reporter, startReporter } from "../../projection/status/reporter.ts";
+import { createReadinessCheck, startReporter } from "../../projection/status/reporter.ts";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import { deriveSandboxClinicId } from "../../shared/domain/events/ids.ts";
 import { createFixture } from "../../shared/domain/partner/sandbox-fixture.ts";
@@ -40,7 +40,7 @@ const brokenModels: AnyReadModel[] = readModels.map((model) => {
 describe("a stream with an event that projectors cannot process", () => {
   let world: EngineWorld;
   let role: Role;
-  let reporter: Reporter;
+  let stopReporting: () => Promise<void>;
   const metrics = createMetrics();
   const [badCustomerId, goodCustomerId] = [randomUUID(), randomUUID()];
   const badStream = `customer-${badCustomerId}`;
@@ -59,12 +59,12 @@ describe("a stream with an event that projectors cannot process", () => {
     await world.append(badStream, createRenamedEvent(badCustomerId, "After"));
     await world.append(`customer-${goodCustomerId}`, createRenamedEvent(goodCustomerId, "Ana Novak"));
     role = world.startProjectors({ models: brokenModels });
-    reporter = startReporter({ ...world, roles: [role], metrics, logger, processName: "test:1" });
+    stopReporting = startReporter({ ...world, roles: [role], metrics, logger, processName: "test:1" });
     await eventually("running", () => role.getStatus().state === "running");
   });
 
   after(async () => {
-    await reporter.stop();
+    await stopReporting();
   });
 
   it("projectors quarantine only this stream, from the event on, and record it in the read models and not in the log", async () => {

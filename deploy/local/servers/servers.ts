@@ -2,7 +2,7 @@ import { once } from "node:events";
 import fs from "node:fs";
 import net from "node:net";
 import { connectNats } from "../../../projection/relay/nats-session.ts";
-import { NATS_SETTING_NAMES, toNatsSettings } from "../../../projection/relay/nats-settings.ts";
+import { NATS_SETTING_NAMES, validateNatsSettings } from "../../../projection/relay/nats-settings.ts";
 import { connectEventStore, requireEventStore } from "../../../shared/eventstore/connect.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { type LocalRoot, type LocalSecrets, openLocalRoot } from "../setup/local-root.ts";
@@ -192,7 +192,7 @@ export async function requireReachable(env: NodeJS.ProcessEnv): Promise<void> {
   }
   if (NATS_URL) {
     try {
-      const nats = toNatsSettings(readConfig(NATS_SETTING_NAMES, env));
+      const nats = validateNatsSettings(readConfig(NATS_SETTING_NAMES, env));
       const connection = await connectNats(nats, "start", CONNECT_TIMEOUT_MS);
       await connection.close();
     } catch (error) {

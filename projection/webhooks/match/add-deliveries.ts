@@ -6,7 +6,7 @@ import { buildIsDeliveryVisibleSql } from "../../../shared/partner-api/animal-ac
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { MAX_LATE_AGE } from "../../checkpoints/late-events.ts";
 import type { DueEndpoint } from "../schedule/schedule.ts";
-import type { OrderedGroup } from "./ordering.ts";
+import { listGroups, type OrderedGroup } from "./ordering.ts";
 
 /** Maximum number of events in a batch. */
 export const MAX_BATCH_SIZE = 250;
@@ -221,9 +221,7 @@ export async function addDeliveries(
     dueEndpoints: queuedEndpoints.flatMap(({ environment, applicationId, endpointId, orderingKey }) =>
       orderingKey === null ? [{ environment, applicationId, endpointId }] : [],
     ),
-    heldGroups: queuedEndpoints.flatMap(({ endpointId, orderingKey }) =>
-      orderingKey === null ? [] : [{ endpointId, orderingKey }],
-    ),
+    heldGroups: listGroups(queuedEndpoints),
     hasReplays,
   };
 }

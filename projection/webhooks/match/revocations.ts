@@ -1,4 +1,4 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
+import { type EventStoreDBClient, eventTypeFilter, type Filter } from "@eventstore/db-client";
 import type pg from "pg";
 import { type AnimalConsentEvent, animalConsentStreams } from "../../../shared/domain/events/consent.ts";
 import {
@@ -12,7 +12,11 @@ import {
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/read-log.ts";
 import { isLogAvailable } from "../../../shared/eventstore/stream-failure.ts";
-import { type SubscriptionItem, subscribeToLog } from "../../../shared/eventstore/subscription.ts";
+import {
+  createCategoryFilter,
+  type SubscriptionItem,
+  subscribeToLog,
+} from "../../../shared/eventstore/subscription.ts";
 import { readPosition as readModelPosition } from "../../../shared/postgres/read-model-position.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { runTaskGroup } from "../../../shared/runtime/abort.ts";
@@ -69,7 +73,7 @@ const ERASURE_TYPES = ["CustomerDataErased"];
  */
 export const READ_MODELS_CURRENT_SQL = `
   COALESCE((SELECT position FROM webhooks.revocation), ${BEFORE_FIRST_EVENT})
-    <= (SELECT position FROM ${READ_MODEL_SCHEMA}.checkpoint WHERE name = 'read_models')`;
+    <= (SELECT position FROM ${READ_MODEL_SCHEMA}.checkpoint)`;
 
 interface RevocationDeps {
   client: EventStoreDBClient;
@@ -133,22 +137,23 @@ export class RevocationWatch {
       if (performance.now() - itemAt > SILENCE_TIMEOUT_MS) this.#isFollowing = true;
       void this.#record();
     }, RECORD_INTERVAL_MS);
-    const follow =
-      (filter: Pick<Parameters<typeof subscribeToLog>[0], "categories" | "types">) =>
-      async (groupSignal: AbortSignal) => {
-        for await (const item of subscribeToLog({ client, after, ...filter, signal: groupSignal })) {
-          itemAt = performance.now();
-          if (item.kind === "caughtUp") caughtUpCount += 1;
-          else if (mayRevoke(item) && item.position > this.#position) {
-            this.#position = item.position;
-            await this.#record();
-          }
-          if (caughtUpCount >= 2) this.#isFollowing = true;
+    const follow = (filter: Filter) => async (groupSignal: AbortSignal) => {
+      for await (const item of subscribeToLog({ client, after, filter, signal: groupSignal })) {
+        itemAt = performance.now();
+        if (item.kind === "caughtUp") caughtUpCount += 1;
+        else if (mayRevoke(item) && item.position > this.#position) {
+          this.#position = item.position;
+          await this.#record();
         }
-        if (!groupSignal.aborted) throw new Error("The event log ended the subscription.");
-      };
+        if (caughtUpCount >= 2) this.#isFollowing = true;
+      }
+      if (!groupSignal.aborted) throw new Error("The event log ended the subscription.");
+    };
     try {
-      await runTaskGroup(signal, [follow({ categories: revokingCategories }), follow({ types: ERASURE_TYPES })]);
+      await runTaskGroup(signal, [
+        follow(createCategoryFilter(revokingCategories)),
+        follow(eventTypeFilter({ prefixes: ERASURE_TYPES })),
+      ]);
     } finally {
       clearInterval(timer);
     }

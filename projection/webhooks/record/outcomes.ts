@@ -2,17 +2,9 @@ import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { inTransaction } from "../../../shared/postgres/pool.ts";
 import { listGroups, releaseNext } from "../match/ordering.ts";
-import type { DueEndpoint } from "../schedule/schedule.ts";
 import type { FinishedAttempt } from "../send/attempt-delivery.ts";
 import type { ClaimedDelivery } from "../send/claim.ts";
 import { trackFailingEndpoints } from "./failing-endpoints.ts";
-
-interface WrittenOutcomes {
-  /** Ids of the deliveries whose outcomes are written. The others have rows that another transaction has locked. */
-  writtenIds: ReadonlySet<string>;
-  /** Endpoints with a delivery that became due because the delivery before it has ended. */
-  releasedEndpoints: DueEndpoint[];
-}
 
 /**
  * Writes the outcomes of attempts in one transaction: the attempts, the status and next due time of the deliveries, and
@@ -22,12 +14,14 @@ interface WrittenOutcomes {
  * @param options.skipsLocked if true, outcomes whose rows another transaction has locked are not written. If false, the
  *   transaction waits for these rows, which costs less if there are none
  * @param options.now milliseconds since 1970
+ * @returns ids of the deliveries whose outcomes are written (the others have rows that another transaction has locked), and
+ *   endpoints with a delivery that became due because the delivery before it has ended
  */
 export async function writeOutcomes(
   pool: pg.Pool,
   outcomes: readonly FinishedAttempt[],
   { skipsLocked, now }: { skipsLocked: boolean; now: number },
-): Promise<WrittenOutcomes> {
+) {
   let writtenIds: ReadonlySet<string> = new Set(outcomes.map(({ delivery }) => delivery.deliveryId));
   if (outcomes.every(({ verdict }) => verdict.status === "delivered"))
     writtenIds = await writeSuccesses(pool, outcomes, { skipsLocked, now });

@@ -1,4 +1,5 @@
 import { LRUCache } from "lru-cache";
+import type { SecretBox } from "../../../shared/auth/secret-box.ts";
 import { formatWebhookBody } from "../../../shared/partner-api/cloud-event.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { startSpan } from "../../../shared/tracing/span.ts";
@@ -130,10 +131,7 @@ async function openHeaders(
   return Object.fromEntries(await Promise.all(entries));
 }
 
-interface SecretReader {
-  /** Decrypts a secret. @throws if the encryption key is unknown or the encrypted text is damaged */
-  open(encryptedSecret: string): Promise<string>;
-}
+type SecretReader = Pick<SecretBox, "open">;
 
 /** Maximum memory for decrypted secrets: enough for a few hundred endpoints. */
 const MAX_CACHE_BYTES = 8 * 1024 * 1024;

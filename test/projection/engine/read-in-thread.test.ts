@@ -123,7 +123,8 @@ describe("reading all of the log", () => {
     const unreadableItem = items.find(({ kind }) => kind === "unreadable");
     // One more event was appended live.
     const revision = BigInt(EVENT_COUNT + 1);
-    expect(unreadableItem).to.deep.include({ stream, position, revision, type: "CustomerDetailsChanged", clinicId });
+    const event = { stream, position, revision, type: "CustomerDetailsChanged", metadata: { clinicId } };
+    expect(unreadableItem).to.have.property("event").that.deep.includes(event);
     expect(unreadableItem).to.have.property("reason").that.contains("data.fullName must be of type string");
     const revisions = items.map((item) => Number(item.kind === "event" ? item.event.revision : revision));
     expect(revisions).to.deep.equal([...Array(EVENT_COUNT + 3).keys()]);

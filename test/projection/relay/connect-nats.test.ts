@@ -14,9 +14,9 @@ const TOKEN = "t,k@n%";
 
 const decoder = new TextDecoder();
 const tlsFiles = {
-  caFile: getTlsFile("servers-ca.cert"),
-  certFile: getTlsFile("client.cert"),
-  keyFile: getTlsFile("client.key"),
+  NATS_CA_FILE: getTlsFile("servers-ca.cert"),
+  NATS_CERT_FILE: getTlsFile("client.cert"),
+  NATS_KEY_FILE: getTlsFile("client.key"),
 };
 
 async function connectAndClose(settings: NatsSettings): Promise<void> {
@@ -33,7 +33,7 @@ async function getError(settings: NatsSettings): Promise<string> {
 
 describe("connections to NATS", () => {
   const user = nkeys.createUser();
-  const nkeySeed = decoder.decode(user.getSeed());
+  const NATS_NKEY_SEED = decoder.decode(user.getSeed());
   const identities = createNatsIdentities();
   let open: NatsServer;
   let passwordServer: NatsServer;
@@ -56,32 +56,32 @@ describe("connections to NATS", () => {
   after(() => Promise.all([open, passwordServer, tokenServer, jwtServer, tlsServer].map((server) => server.kill())));
 
   it("a user and a password in the URL are decoded", async () => {
-    await connectAndClose({ url: `nats://clinic:${ENCODED_PASSWORD}@${passwordServer.host}` });
+    await connectAndClose({ NATS_URL: `nats://clinic:${ENCODED_PASSWORD}@${passwordServer.host}` });
   });
 
   it("a token in the URL is decoded", async () => {
-    await connectAndClose({ url: `nats://${encodeURIComponent(TOKEN)}@${tokenServer.host}` });
+    await connectAndClose({ NATS_URL: `nats://${encodeURIComponent(TOKEN)}@${tokenServer.host}` });
   });
 
   it("the first credentials in the list apply to the servers without credentials", async () => {
-    await connectAndClose({ url: `nats://clinic:${ENCODED_PASSWORD}@127.0.0.1:1,nats://${passwordServer.host}` });
+    await connectAndClose({ NATS_URL: `nats://clinic:${ENCODED_PASSWORD}@127.0.0.1:1,nats://${passwordServer.host}` });
   });
 
   it("each server in the list can have its own credentials", async () => {
     const token = encodeURIComponent(TOKEN);
     const urls = [`nats://clinic:${ENCODED_PASSWORD}@127.0.0.1:1`, `nats://${token}@${tokenServer.host}`];
-    await connectAndClose({ url: urls.join(",") });
-    await connectAndClose({ url: urls.reverse().join(", ") });
+    await connectAndClose({ NATS_URL: urls.join(",") });
+    await connectAndClose({ NATS_URL: urls.reverse().join(", ") });
   });
 
   it("an nkey seed and a credentials file are accepted", async () => {
-    await connectAndClose({ url: `nats://${passwordServer.host}`, nkeySeed });
-    await connectAndClose({ url: `nats://${jwtServer.host}`, credentials: identities.credentials });
+    await connectAndClose({ NATS_URL: `nats://${passwordServer.host}`, NATS_NKEY_SEED });
+    await connectAndClose({ NATS_URL: `nats://${jwtServer.host}`, NATS_CREDENTIALS: identities.credentials });
   });
 
   it("a server that requires TLS and a client certificate is accepted, with tls:// and with nats://", async () => {
-    await connectAndClose({ url: `tls://${tlsServer.host}`, ...tlsFiles });
-    await connectAndClose({ url: `nats://${tlsServer.host}`, ...tlsFiles });
+    await connectAndClose({ NATS_URL: `tls://${tlsServer.host}`, ...tlsFiles });
+    await connectAndClose({ NATS_URL: `nats://${tlsServer.host}`, ...tlsFiles });
   });
 
   it("refused credentials are reported in one line that names the setting, but not the secret", async () => {
@@ -90,23 +90,23 @@ describe("connections to NATS", () => {
     const cases: [NatsServer, NatsSettings, string][] = [
       [
         passwordServer,
-        { url: `nats://clinic:hunter2@${passwordServer.host}` },
+        { NATS_URL: `nats://clinic:hunter2@${passwordServer.host}` },
         "access denied; check the user and password in NATS_URL",
       ],
-      [tokenServer, { url: `nats://hunter2@${tokenServer.host}` }, "access denied; check the token in NATS_URL"],
+      [tokenServer, { NATS_URL: `nats://hunter2@${tokenServer.host}` }, "access denied; check the token in NATS_URL"],
       [
         passwordServer,
-        { url: `nats://${passwordServer.host}` },
+        { NATS_URL: `nats://${passwordServer.host}` },
         "access denied; check NATS_URL, which contains no credentials",
       ],
       [
         passwordServer,
-        { url: `nats://${passwordServer.host}`, nkeySeed: otherSeed },
+        { NATS_URL: `nats://${passwordServer.host}`, NATS_NKEY_SEED: otherSeed },
         "access denied; check NATS_NKEY_SEED",
       ],
       [
         jwtServer,
-        { url: `nats://${jwtServer.host}`, credentials: otherCredentials },
+        { NATS_URL: `nats://${jwtServer.host}`, NATS_CREDENTIALS: otherCredentials },
         "access denied; check NATS_CREDENTIALS",
       ],
     ];
@@ -117,13 +117,13 @@ describe("connections to NATS", () => {
   });
 
   it("TLS problems are reported with the setting to check", async () => {
-    const { caFile, certFile, keyFile } = tlsFiles;
-    const url = `tls://${tlsServer.host}`;
-    expect(await getError({ url, certFile, keyFile })).to.match(/certificate.*; check NATS_CA_FILE\)$/);
-    expect(await getError({ url, caFile })).to.match(
+    const { NATS_CA_FILE, ...clientFiles } = tlsFiles;
+    const NATS_URL = `tls://${tlsServer.host}`;
+    expect(await getError({ NATS_URL, ...clientFiles })).to.match(/certificate.*; check NATS_CA_FILE\)$/);
+    expect(await getError({ NATS_URL, NATS_CA_FILE })).to.match(
       /closed the connection .*; if it requires TLS, check NATS_CERT_FILE and NATS_KEY_FILE\)$/,
     );
-    expect(await getError({ url: `tls://${open.host}` })).to.include("the server does not offer TLS");
+    expect(await getError({ NATS_URL: `tls://${open.host}` })).to.include("the server does not offer TLS");
   });
 
   it("a server that requires TLS and closes the connection after its greeting is reported, and the process continues", async () => {
@@ -135,7 +135,7 @@ describe("connections to NATS", () => {
         socket.write(greeting, () => setTimeout(() => socket.resetAndDestroy(), delayMs));
       });
       const { host } = await listenOnLoopback(server);
-      expect(await getError({ url: `nats://${host}`, ...tlsFiles })).to.include(`${host}: the server closed`);
+      expect(await getError({ NATS_URL: `nats://${host}`, ...tlsFiles })).to.include(`${host}: the server closed`);
     }
   });
 
@@ -148,14 +148,14 @@ describe("connections to NATS", () => {
       socket.destroy();
     });
     const { port } = await listenOnLoopback(server);
-    const url = `nats://127.0.0.1:${port},nats://localhost:${port}`;
-    const error = await connectNats({ url }, "test", 20_000, controller.signal).catch((error: Error) => error);
+    const NATS_URL = `nats://127.0.0.1:${port},nats://localhost:${port}`;
+    const error = await connectNats({ NATS_URL }, "test", 20_000, controller.signal).catch((error: Error) => error);
     expect(error).to.be.instanceOf(NatsUnavailableError);
     expect(connectionCount).to.equal(1);
   });
 
   it("if no server is available, the error names the reason for each server", async () => {
-    const message = await getError({ url: `nats://me:hunter2@127.0.0.1:1,nats://${tokenServer.host}` });
+    const message = await getError({ NATS_URL: `nats://me:hunter2@127.0.0.1:1,nats://${tokenServer.host}` });
     expect(message).to.include("127.0.0.1:1: connection refused").and.include(`${tokenServer.host}: access denied`);
     expect(message).to.not.include("hunter2");
   });

@@ -21,9 +21,9 @@ const AUTHORIZATION = `authorization { users: [ {
 } ] }`;
 const LOGIN = `clinic:${encodeURIComponent("p@ss,word")}`;
 const TLS_FILES = {
-  caFile: getTlsFile("servers-ca.cert"),
-  certFile: getTlsFile("client.cert"),
-  keyFile: getTlsFile("client.key"),
+  NATS_CA_FILE: getTlsFile("servers-ca.cert"),
+  NATS_CERT_FILE: getTlsFile("client.cert"),
+  NATS_KEY_FILE: getTlsFile("client.key"),
 };
 const OPERATORS_MAX_MESSAGES = 50_000;
 const REQUEST_INTERVAL_MS = 200;
@@ -57,7 +57,7 @@ describe("relay and dispatchers with a cluster of three NATS servers", function 
   });
 
   const withManager = async <Result>(run: (jsm: JetStreamManager) => Promise<Result>): Promise<Result> => {
-    const connection = await connectNats({ url: natsUrl, ...TLS_FILES }, "test");
+    const connection = await connectNats({ NATS_URL: natsUrl, ...TLS_FILES }, "test");
     try {
       return await run(await connection.jetstreamManager(JETSTREAM_OPTIONS));
     } finally {

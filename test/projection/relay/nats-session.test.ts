@@ -21,7 +21,7 @@ describe("a session with NATS", () => {
       await abortPromise;
     };
     // An uncaught error would fail the test.
-    await withNats({ nats: { url: proxy.url }, name: "test", signal: endController.signal }, runSession).catch(
+    await withNats({ nats: { NATS_URL: proxy.url }, name: "test", signal: endController.signal }, runSession).catch(
       (error: unknown) => expect(error).to.be.instanceOf(Error),
     );
     expect(endController.signal.aborted).to.equal(true);

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { NATS_SETTING_NAMES, toNatsSettings } from "../../../projection/relay/nats-settings.ts";
+import { NATS_SETTING_NAMES, validateNatsSettings } from "../../../projection/relay/nats-settings.ts";
 import { ConfigError, readConfig } from "../../../shared/runtime/config.ts";
 import { createNatsIdentities } from "../../support/nats-identities.ts";
 import { getTlsFile } from "../../support/nats-server.ts";
@@ -8,12 +8,12 @@ const NATS_URL = "nats://127.0.0.1:4222";
 const SEED = "SUAIBDPBAUTWCWBKIO6XHQNINK5FWJW4OHLXC3HQ2KFE4PEJUA44CNHTC4";
 
 function readNatsSettings(env: Record<string, string>) {
-  return toNatsSettings(readConfig(NATS_SETTING_NAMES, { NATS_URL, ...env }));
+  return validateNatsSettings(readConfig(NATS_SETTING_NAMES, { NATS_URL, ...env }));
 }
 
 describe("settings of the connection to NATS", () => {
   it("only NATS_URL is required", () => {
-    expect(readNatsSettings({}).url).to.equal(NATS_URL);
+    expect(readNatsSettings({}).NATS_URL).to.equal(NATS_URL);
   });
 
   it("credentials, certificates and replicas are read", () => {
@@ -21,15 +21,13 @@ describe("settings of the connection to NATS", () => {
     const [caFile, certFile, keyFile] = ["servers-ca.cert", "client.cert", "client.key"].map(getTlsFile);
     const env = { NATS_CA_FILE: caFile!, NATS_CERT_FILE: certFile!, NATS_KEY_FILE: keyFile! };
     expect(readNatsSettings({ ...env, NATS_CREDENTIALS: credentials, NATS_STREAM_REPLICAS: "3" })).to.deep.equal({
-      url: NATS_URL,
-      credentials,
-      nkeySeed: undefined,
-      caFile,
-      certFile,
-      keyFile,
-      streamReplicas: 3,
+      ...env,
+      NATS_URL,
+      NATS_CREDENTIALS: credentials,
+      NATS_NKEY_SEED: undefined,
+      NATS_STREAM_REPLICAS: 3,
     });
-    expect(readNatsSettings({ NATS_NKEY_SEED: SEED }).nkeySeed).to.equal(SEED);
+    expect(readNatsSettings({ NATS_NKEY_SEED: SEED }).NATS_NKEY_SEED).to.equal(SEED);
   });
 
   const certFile = getTlsFile("client.cert");

@@ -47,7 +47,7 @@ describe("the plans of the statements about pending deliveries", () => {
         WHERE i.indrelid = 'webhooks.delivery'::regclass`,
     );
     const indexedColumns = rows.map(({ column }) => column);
-    expect(indexedColumns).to.include("is_failed");
+    expect(indexedColumns).to.include("unsuccessful_status");
     expect(indexedColumns).not.to.include.any.members(["status", "attempt_count", "next_attempt_at", "updated_at"]);
   });
 

@@ -89,7 +89,7 @@ describe("the operator's status of webhooks", () => {
       const { failed } = await countDeliveries();
       return (await metrics.registry.metrics()).includes(`webhook_deliveries{state="failed"} ${failed}\n`);
     });
-    for (const reporter of reporters) await reporter.stop();
+    for (const stopReporting of reporters) await stopReporting();
     for (const receiver of [goneReceiver, brokenReceiver]) await receiver.close();
   });
 
@@ -98,7 +98,7 @@ describe("the operator's status of webhooks", () => {
     const reporterLogger = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });
     const metrics = createMetrics();
     await world.pool.query("ALTER TABLE projection.task_success RENAME TO former_task_success");
-    const reporter = startReporter({ ...world, roles: [], metrics, logger: reporterLogger });
+    const stopReporting = startReporter({ ...world, roles: [], metrics, logger: reporterLogger });
     const awaitReport = () => {
       metrics.deliveries.reset();
       metrics.oldestDueDelivery.reset();
@@ -113,7 +113,7 @@ describe("the operator's status of webhooks", () => {
     expect(listSteps(40).filter((step) => step === "daily tasks")).to.have.length(1);
     await world.pool.query("ALTER TABLE projection.former_task_success RENAME TO task_success");
     await eventually("the message that the measurement works", () => listSteps(30).includes("daily tasks"));
-    await reporter.stop();
+    await stopReporting();
   });
 
   it("the delay of due deliveries is measured separately for failing endpoints, and ignores inactive endpoints", async () => {

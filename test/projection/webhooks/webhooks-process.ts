@@ -33,7 +33,7 @@ const deps = {
   client,
   pool,
   databaseUrl,
-  nats: { url: natsUrl },
+  nats: { NATS_URL: natsUrl },
   logger,
   secretReader,
   brand: BRAND,

@@ -104,7 +104,7 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
   // The log is still empty, so partners receive all its events.
   await markFilled(pool, READ_MODEL_SCHEMA);
   const roles = new Set<Role>();
-  const nats = { ...servers.nats, url: natsUrl };
+  const nats = { ...servers.nats, NATS_URL: natsUrl };
   const start = createStarters({ client, log, pool, dataKeys, databaseUrl, nats, logger }, roles);
   const append = createAppender(log);
   const world = {

@@ -5,12 +5,17 @@ import {
   createLiteralTrueParameter,
   MAX_WINDOW_DAYS,
   offsetParameter,
+  type QueryParameters,
   readParameters,
   statusParameter,
   toTimeWindow,
 } from "../../../query-api/http/parameters.ts";
 
 describe("query parameters", () => {
+  const parseWith =
+    <Parameter extends QueryParameters[string]>(parameter: Parameter) =>
+    (value: string | undefined) =>
+      readParameters({ parameter }, { parameter: value }).parameter;
   const parseLimit = (text: string | string[] | undefined) =>
     readParameters({ limit: createLimitParameter(250, 100) }, { limit: text }).limit;
 
@@ -34,13 +39,13 @@ describe("query parameters", () => {
     });
 
   it("the query parameter `offset` is clamped to the range from 0 to the largest Postgres integer", () => {
-    expect(["-1", "0", "12", "9".repeat(400), "x"].map((text) => offsetParameter.parse(text))).to.deep.equal([
+    expect(["-1", "0", "12", "9".repeat(400), "x"].map(parseWith(offsetParameter))).to.deep.equal([
       0, 0, 12, 2_147_483_647, 0,
     ]);
   });
 
   it("the query parameter `status` is ignored if the value is unknown", () => {
-    expect(["waiting", "Waiting", "lost", "", undefined].map(statusParameter.parse)).to.deep.equal([
+    expect(["waiting", "Waiting", "lost", "", undefined].map(parseWith(statusParameter))).to.deep.equal([
       "waiting",
       null,
       null,
@@ -50,7 +55,7 @@ describe("query parameters", () => {
   });
 
   it("a boolean query parameter is true only for the text `true`", () => {
-    const { parse } = createLiteralTrueParameter("");
+    const parse = parseWith(createLiteralTrueParameter(""));
     expect(["true", "TRUE", "1", "", undefined].map(parse)).to.deep.equal([true, false, false, false, false]);
   });
 });

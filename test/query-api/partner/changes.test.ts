@@ -69,7 +69,7 @@ describe("the list of changed appointments", () => {
     await reader.connect();
     const state = { clinicId, applicationId, branchId: null, installation: { branchIds: null, animalAccess: "all" } };
     const parameters = { updatedSince: "2021-01-01T00:00:00Z", limit: 1 };
-    const values = await listChanges.getSqlParameters({ state, parameters } as never, {} as never);
+    const values = await listChanges.getSqlParameters({ state, parameters } as never);
     await reader.query(`PREPARE changes AS ${listChanges.sql}`);
     const literals = values.map((value) => (value == null ? "NULL" : pg.escapeLiteral(String(value))));
     const { rows } = await reader.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE changes (${literals})`);

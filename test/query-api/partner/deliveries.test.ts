@@ -215,7 +215,7 @@ describe("the list of deliveries", () => {
           installation: { branchIds, animalAccess: "all" },
         };
         const request = { state, pathParams: { endpointId }, parameters: { limit: 1, ...parameters }, cursor };
-        const values = await listWebhookDeliveries.getSqlParameters(request as never, {} as never);
+        const values = await listWebhookDeliveries.getSqlParameters(request as never);
         const text = `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${listWebhookDeliveries.sql}`;
         const { rows } = await reader.query({ name: "explain", text, values: [...values] });
         const [{ Plan: plan }] = rows[0]["QUERY PLAN"];

@@ -4,8 +4,8 @@ import { expect } from "chai";
 import type Koa from "koa";
 import pg from "pg";
 import { createRowReader, type QueryState } from "../../../query-api/http/read.ts";
+import { getQueue } from "../../../query-api/portal/queue.ts";
 import { createPortalRouter } from "../../../query-api/portal/router.ts";
-import { getQueue } from "../../../query-api/portal/schedule.ts";
 import { toInstant as formatInstant } from "../../../shared/domain/time/rfc3339.ts";
 import {
   appointmentRequested,

@@ -76,7 +76,9 @@ export const receiverGroup: ScenarioGroup = {
             receiver.setDefaultReaction({}); // the partner repairs the receiver
             await runClinic("endpoint", "replay", "--endpoint", endpoint.id, "--since", since);
             await eventually("no failed deliveries", async () => {
-              const [row] = await query("SELECT count(*)::integer AS failed FROM webhooks.delivery WHERE is_failed");
+              const [row] = await query(
+                "SELECT count(*)::integer AS failed FROM webhooks.delivery WHERE status = 'failed'",
+              );
               return row?.failed === 0;
             });
           },

@@ -15,7 +15,7 @@ import { reserveEndpointPlace } from "./endpoint-quota.ts";
 import type { Operation } from "./operation.ts";
 
 /** An endpoint and its new signing secret, which is shown only once and stored encrypted. */
-interface EndpointWithSecret {
+export interface EndpointWithSecret {
   endpoint: endpoints.Endpoint;
   secret: string;
   /** Log position of the endpoint's last event. Read models that have reached this position reflect the endpoint. */

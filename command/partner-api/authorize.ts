@@ -2,13 +2,8 @@ import type Koa from "koa";
 import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { type Application, applicationAggregate } from "../../shared/domain/partner/application.ts";
-import { type Installation, installationAggregate } from "../../shared/domain/partner/installation.ts";
-import {
-  type ClinicState,
-  type FindAccess,
-  type InstallationRecord,
-  requirePartnerAccess,
-} from "../../shared/partner-api/access.ts";
+import { installationAggregate } from "../../shared/domain/partner/installation.ts";
+import { type ClinicState, type FindAccess, requirePartnerAccess } from "../../shared/partner-api/access.ts";
 import { REFUSAL_MEMORY_MS } from "../../shared/partner-api/authenticate.ts";
 import type { PartnerOperation } from "../../shared/partner-api/operations.ts";
 import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
@@ -34,7 +29,7 @@ function createAccessFinder(load: LoadAggregate): FindAccess {
       load(applicationAggregate, applicationId),
       clinicId && load(installationAggregate, deriveInstallationId(applicationId, clinicId)),
     ]);
-    const approved = installation ? toInstallationRecord(installation.state) : null;
+    const approved = installation && installation.state?.status === "approved" ? installation.state : null;
     const clinic = approved && clinicId ? (await load(clinicAggregate, clinicId)).state : undefined;
     return {
       isCredentialActive: application?.environment === environment && isActiveCredential(application, credentialId),
@@ -47,10 +42,4 @@ function createAccessFinder(load: LoadAggregate): FindAccess {
 
 function isActiveCredential(application: Application, credentialId: string): boolean {
   return !application.revoked && application.credentials.some(({ id }) => id === credentialId);
-}
-
-function toInstallationRecord(installation: Installation | undefined): InstallationRecord | null {
-  if (installation?.status !== "approved") return null;
-  const { scopes, branchIds, animalAccess, rateLimitPerMinute } = installation;
-  return { scopes, branchIds, animalAccess, rateLimitPerMinute };
 }

@@ -1,6 +1,10 @@
 import type { Decision } from "../../shared/domain/aggregate.ts";
-import { type Appointment, appointmentAggregate, getEnd } from "../../shared/domain/appointment/appointment.ts";
-import { InvalidAppointmentError } from "../../shared/domain/appointment/request.ts";
+import {
+  type Appointment,
+  appointmentAggregate,
+  getEnd,
+  InvalidAppointmentError,
+} from "../../shared/domain/appointment/appointment.ts";
 import { type Clinic, isEntitled } from "../../shared/domain/clinic/clinic.ts";
 import { resourceAggregate } from "../../shared/domain/clinic/resource.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";

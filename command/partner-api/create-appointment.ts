@@ -1,4 +1,3 @@
-import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { z } from "zod";
 import { type Appointment, appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
@@ -15,6 +14,7 @@ import { ApiError } from "../../shared/http/api-error.ts";
 import { toPartnerAppointment } from "../../shared/partner-api/records.ts";
 import { appointmentRequest } from "../../shared/partner-api/request-bodies.ts";
 import { type CommandContext, type CommandResult, handle } from "../handling/handle.ts";
+import { hashInput } from "../operations/appointment-operations.ts";
 import { resolveSandbox } from "../operations/sandbox-operations.ts";
 import { bookAppointment } from "./book-appointment.ts";
 import { parseIdempotentRequest } from "./errors.ts";
@@ -125,20 +125,14 @@ interface CreateRequest extends z.output<typeof appointmentRequest> {
 /** @throws {ApiError} 422 with all problems of the body and the header, or if the body contradicts the branch header */
 function readCreateRequest(ctx: WriteContext): CreateRequest {
   const { body, idempotencyKey } = parseIdempotentRequest(ctx, appointmentRequest, 422);
-  const { branchId, animalId, scheduledAt, notes = null, ...bookingFields } = body;
-  if (ctx.state.branchId !== null && ctx.state.branchId !== branchId) {
+  const { notes = null, ...fields } = body;
+  if (ctx.state.branchId !== null && ctx.state.branchId !== body.branchId) {
     const details = [{ path: "branchId", message: "must equal the branch header" }];
     throw new ApiError(422, "validation_failed", { details });
   }
-  if (bookingFields.resourceId !== undefined && bookingFields.resourceType !== undefined) {
+  if (body.resourceId !== undefined && body.resourceType !== undefined) {
     const details = [{ path: "resourceType", message: "cannot be combined with resourceId" }];
     throw new ApiError(422, "validation_failed", { details });
   }
-  const hashJson = (value: unknown) => hash("sha256", JSON.stringify(value));
-  // A request without a booking keeps the hash that earlier releases recorded. The order of the members must not change.
-  const { resourceId, resourceType, durationMinutes } = bookingFields;
-  const isBooking = Object.keys(bookingFields).length > 0;
-  const hashedBooking = isBooking ? [{ resourceId, resourceType, durationMinutes }] : [];
-  const requestHash = hashJson([branchId, animalId, scheduledAt, ...hashedBooking]);
-  return { ...body, idempotencyKey, requestHash, textHash: hashJson(notes) };
+  return { ...body, idempotencyKey, ...hashInput({ reason: null, notes, ...fields }) };
 }

@@ -7,6 +7,7 @@ import type { EncryptedHeader, SubscribedEventType, WebhookEndpointEvent } from 
 import type { EndpointChanges } from "../../shared/domain/partner/change-endpoint.ts";
 import * as endpointChanges from "../../shared/domain/partner/change-endpoint.ts";
 import * as endpoints from "../../shared/domain/partner/webhook-endpoint.ts";
+import { requireExisting } from "../../shared/domain/preconditions.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { EMPTY_STREAM, type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
 import { deriveWebhookDeliveryId } from "../../shared/webhooks/delivery-id.ts";
@@ -129,7 +130,7 @@ export async function testEndpoint(
  */
 export async function findEndpoint(log: EventLog, endpointId: string): Promise<EndpointReference> {
   const { state } = await loadAggregate(log, endpoints.endpointAggregate, endpointId);
-  const { applicationId, clinicId, environment } = endpoints.requireExistingEndpoint(state);
+  const { applicationId, clinicId, environment } = requireExisting(state, "webhook_endpoint");
   return { endpointId, owner: { applicationId, clinicId, environment } };
 }
 

@@ -4,7 +4,6 @@ import { type Clinic, clinicAggregate } from "../../shared/domain/clinic/clinic.
 import { uuid } from "../../shared/domain/events/fields.ts";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { type Installation, installationAggregate } from "../../shared/domain/partner/installation.ts";
-import { refuseUnknownEndpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { requireExisting } from "../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
@@ -112,6 +111,6 @@ export function readPathId({ params }: WriteContext, name: string): string | und
  * @throws {DomainError} `webhook_endpoint_not_found` if the path has no valid id
  */
 export function readEndpointReference(ctx: WriteContext): EndpointReference {
-  const endpointId = readPathId(ctx, "endpointId") ?? refuseUnknownEndpoint();
+  const endpointId = requireExisting(readPathId(ctx, "endpointId"), "webhook_endpoint");
   return { endpointId, owner: toEndpointOwner(ctx.state) };
 }

@@ -83,8 +83,7 @@ function changeAppointment<Body>(
   return async ({ log }, ctx, context) => {
     const body = parseBody(ctx, bodySchema);
     const { applicationId, clinicId } = ctx.state;
-    const appointmentId = readPathId(ctx, "appointmentId");
-    if (appointmentId === undefined) throw new DomainError("appointment_not_found", "the path has no valid id");
+    const appointmentId = requireExisting(readPathId(ctx, "appointmentId"), "appointment");
     const sandbox = await sandboxes.loadSandbox(log, applicationId);
     if (sandbox && isFixtureAppointment(sandbox, appointmentId))
       throw new DomainError("fixture_appointment", "the appointment is part of the fixture");

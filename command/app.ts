@@ -16,16 +16,22 @@ import {
   limitWrongCodes,
 } from "../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../shared/partner-api/router.ts";
-import { type PartnerWriteId, partnerWrites } from "../shared/partner-api/writes.ts";
+import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../shared/partner-api/writes.ts";
 import { limitAddressConcurrency } from "../shared/rate-limit/middleware.ts";
 import { WEBHOOK_KEYS_PATH } from "../shared/webhooks/asymmetric-signature.ts";
-import { endAnimalLink, linkAnimal, withdrawSandboxLink } from "./partner-api/animal-links.ts";
+import * as links from "./partner-api/animal-links.ts";
 import { authorize } from "./partner-api/authorize.ts";
 import { createAppointment } from "./partner-api/create-appointment.ts";
 import { mapDomainErrors } from "./partner-api/errors.ts";
 import { exchangeToken } from "./partner-api/exchange-token.ts";
 import { exposeLogPosition, type WaitForReadModels } from "./partner-api/expose-log-position.ts";
-import { type PartnerService, requireActiveClinic } from "./partner-api/request-context.ts";
+import {
+  type PartnerService,
+  requireActiveClinic,
+  toCommandContext,
+  type WriteContext,
+  type WriteHandler,
+} from "./partner-api/request-context.ts";
 import * as sandbox from "./partner-api/sandbox.ts";
 import { applyFormStatuses, parseTokenBody } from "./partner-api/token-request.ts";
 import { getServerMetadataPath, KEYS_PATH, publishKeys, publishServerMetadata } from "./partner-api/token-signer.ts";
@@ -78,41 +84,39 @@ function createWriteRouter(options: CommandAppOptions) {
   const verify = cacheVerifiedTokens(createTokenVerifier(createLocalJWKSet(tokenSigner.jwks), options.tokenIssuer));
   const { authenticate } = createAuthentication({ verify, limiter, brand });
 
-  const requireActive = requireActiveClinic(decide);
-  const parseBody = parseJsonBody();
-  /** Checks and handler of each operation that needs an access token. */
-  const handlers: Record<Exclude<PartnerWriteId, "exchangeToken">, [...checks: Koa.Middleware[], Koa.Middleware]> = {
-    // The handler requires an active clinic and parses the body; see `createBodyDecider`.
-    createPartnerAppointment: [createAppointment(options)],
-    changeSandboxAppointmentStatus: [requireActive, parseBody, sandbox.changeSandboxAppointmentStatus(options)],
-    rescheduleSandboxAppointment: [requireActive, parseBody, sandbox.rescheduleSandboxAppointment(options)],
-    linkAnimal: [requireActive, parseBody, limitWrongCodes(limiter), linkAnimal(options)],
-    endAnimalLink: [endAnimalLink(options)],
-    withdrawSandboxLink: [parseBody, withdrawSandboxLink(options)],
-    changeSandboxAccess: [requireActive, parseBody, sandbox.changeOwnAccess(options)],
-    resetSandbox: [limitResets(limiter), sandbox.resetOwnSandbox(options)],
-    createWebhookEndpoint: [requireActive, parseBody, endpoints.createWebhookEndpoint(options)],
-    updateWebhookEndpoint: [endpoints.updateWebhookEndpoint(options)],
-    disableWebhookEndpoint: [endpoints.disableWebhookEndpoint(options)],
-    enableWebhookEndpoint: [requireActive, parseOptionalJsonBody(), endpoints.enableWebhookEndpoint(options)],
-    revokeWebhookEndpoint: [endpoints.revokeWebhookEndpoint(options)],
-    rotateWebhookSecret: [endpoints.rotateWebhookSecret(options)],
-    testWebhookEndpoint: [endpoints.testWebhookEndpoint(options)],
-    replayWebhookDelivery: [requireActive, endpoints.replayWebhookDelivery(options)],
-    replayWebhookDeliveries: [requireActive, parseBody, endpoints.replayWebhookDeliveries(options)],
+  /** Handlers of the operations that need an access token, by id. The modules export only handlers. */
+  const handlers: Record<Exclude<PartnerWriteId, "exchangeToken">, WriteHandler> = {
+    createPartnerAppointment: createAppointment(),
+    ...links,
+    ...sandbox,
+    ...endpoints,
   };
-  const routes = Object.entries(handlers).map(([id, middlewares]) => [
-    id,
-    (operation: PartnerOperation, environment: Environment): Koa.Middleware[] => [
+  /** Limits of operations besides that of the caller. */
+  const limits: Partial<Record<PartnerWriteId, Koa.Middleware>> = {
+    linkAnimal: limitWrongCodes(limiter),
+    resetSandbox: limitResets(limiter),
+  };
+  const routes = (Object.keys(handlers) as (keyof typeof handlers)[]).map((id) => {
+    const { request, isBodyOptional, refusals, successResponse }: PartnerWrite = partnerWrites[id];
+    const respond = async (ctx: WriteContext) => {
+      const { logPosition, body } = await handlers[id](options, ctx, toCommandContext(ctx.state));
+      ctx.state.logPosition = logPosition;
+      ctx.status = successResponse.status;
+      ctx.body = { ok: true, ...body };
+    };
+    const route = (operation: PartnerOperation, environment: Environment): Koa.Middleware[] => [
       authenticate(operation, environment) as Koa.Middleware,
       authorize(operation, decide) as Koa.Middleware,
       limitCaller(limiter),
       exposeLogPosition(brand, waitForReadModels),
-      ...middlewares.slice(0, -1),
-      mapDomainErrors(partnerWrites[id as keyof typeof handlers].refusals),
-      ...middlewares.slice(-1),
-    ],
-  ]);
+      ...("clinic_not_operational" in refusals ? [requireActiveClinic(decide)] : []),
+      ...(request ? [isBodyOptional ? parseOptionalJsonBody() : parseJsonBody()] : []),
+      ...(limits[id] ? [limits[id]] : []),
+      mapDomainErrors(refusals),
+      respond as Koa.Middleware,
+    ];
+    return [id, route];
+  });
   return createPartnerRouter({
     exchangeToken: (_, environment) => [
       limitAddress(limiter),

@@ -15,7 +15,7 @@ import { createDataKeys } from "../shared/personal-data/create-data-keys.ts";
 import { createPool, openConnections } from "../shared/postgres/pool.ts";
 import { createPositionWatch, listenForPositions, readPosition } from "../shared/postgres/read-model-position.ts";
 import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
-import { type Config, readConfig } from "../shared/runtime/config.ts";
+import { readConfig } from "../shared/runtime/config.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
 import { startTracing, TRACING_SETTING_NAMES } from "../shared/tracing/start-tracing.ts";
@@ -130,7 +130,9 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
     await openConnections(pool);
     const requestHash = createKeyedHash(config.PERSONAL_DATA_KEYS, "operator requests");
     const operatorApp = createOperatorApp({ ...common, dependencies, requestHash });
-    operatorServer = await listenForOperators(operatorApp, config);
+    const { OPERATIONS_HOST: operationsHost, OPERATIONS_PORT: operationsPort } = config;
+    if (operationsPort !== undefined)
+      operatorServer = await listen(operatorApp.callback(), operationsHost, operationsPort);
     const service = await serve(app, config, closeConnections);
     logger.info({ url: service.url, operationsUrl: operatorServer?.url }, "command service is listening");
     return {
@@ -148,12 +150,4 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
     await closeConnections();
     throw error;
   }
-}
-
-/** Starts the listener of the operations API, if it is on. */
-async function listenForOperators(
-  app: ReturnType<typeof createOperatorApp>,
-  { OPERATIONS_HOST, OPERATIONS_PORT }: Config<"OPERATIONS_HOST" | "OPERATIONS_PORT">,
-): Promise<HttpServer | undefined> {
-  return OPERATIONS_PORT === undefined ? undefined : listen(app.callback(), OPERATIONS_HOST, OPERATIONS_PORT);
 }

@@ -18,9 +18,10 @@ import { findFixtureAnimal, type Sandbox } from "../../shared/domain/partner/san
 import { listSandboxLinks } from "../../shared/domain/partner/sandbox-link-code.ts";
 import { isErased } from "../../shared/domain/personal-data/erasure.ts";
 import { requireExisting } from "../../shared/domain/preconditions.ts";
+import { MINUTE_MS } from "../../shared/domain/time/local-time.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
+import { type CommandContext, handle, loadAggregate } from "../handling/handle.ts";
 import { declareCommand, defineCommand } from "./define-command.ts";
 import type { LinkCodes } from "./link-codes.ts";
 import { createReferences, loadCommandClinic, loadState } from "./operation.ts";
@@ -40,10 +41,10 @@ interface LinkOwner {
  */
 export async function createLinkCode(
   { log, linkCodes }: { log: EventLog; linkCodes: LinkCodes },
-  input: LinkOwner & { animalId: string; covers: ConsentCoverage; validityMs: number },
+  input: LinkOwner & { animalId: string; covers: ConsentCoverage; validMinutes: number },
   context: CommandContext,
-): Promise<CommandResult<consents.AnimalConsent> & { code: string; expiresAt: string }> {
-  const { validityMs, ...request } = input;
+) {
+  const { validMinutes, ...request } = input;
   const { animalId, applicationId, clinicId } = request;
   const { clinic, clinicContext } = await loadCommandClinic(log, clinicId, context);
   refuseSandbox(clinic);
@@ -51,13 +52,13 @@ export async function createLinkCode(
   await require(customerAggregate, (await require(animalAggregate, animalId)).customerId);
   requireApproved(await find(installationAggregate, deriveInstallationId(applicationId, clinicId)));
   const { code, linkId } = linkCodes.generate();
-  const expiresAt = toInstant(context.now + validityMs);
-  const decide = consents.createLinkCode({ ...request, linkId, expiresAt }, context.now);
+  const expiresAt = toInstant(context.now + validMinutes * MINUTE_MS);
+  const decide = consents.createLinkCode({ ...request, linkId, expiresAt });
   const result = await handle(log, consents.animalConsentAggregate, animalId, decide, clinicContext);
   // If the pointer is missing after a crash, nobody knows the code.
   const assigned: AnimalLinkCodeEvent = { type: "AnimalLinkCodeAssigned", data: { linkId, animalId } };
   await handle(log, consents.animalLinkCodeAggregate, linkId, () => [assigned], clinicContext);
-  return { ...result, code, expiresAt };
+  return { ...result, secrets: { code, expiresAt } };
 }
 
 export interface LinkedAnimal {
@@ -123,24 +124,15 @@ async function findCodeTarget(log: EventLog, linkIds: readonly string[]): Promis
   return undefined;
 }
 
-const MINUTE_MS = 60_000;
-
 export const createLinkCodeCommand = declareCommand("animal link-code create", consents.animalConsentAggregate, {
   summary:
     "Creates a code with which an application can link an animal once. The code is shown only now. Give it to the animal's owner. It replaces an earlier code that was not redeemed. Uses PERSONAL_DATA_KEYS.",
   input: animalConsentStreams.events.AnimalLinkCodeCreated.omit({ linkId: true, expiresAt: true }).extend({
-    validMinutes: integer(
-      consents.LINK_CODE_VALIDITY_MS.min / MINUTE_MS,
-      consents.LINK_CODE_VALIDITY_MS.max / MINUTE_MS,
-    ).describe("validity of the code in minutes, up to seven days"),
+    validMinutes: integer(15, 7 * 24 * 60).describe("validity of the code in minutes, up to seven days"),
   }),
   permission: "manage_schedule",
   isImportable: false,
-  async run(dependencies, { validMinutes, ...request }, context) {
-    const input = { ...request, validityMs: validMinutes * MINUTE_MS };
-    const { code, expiresAt, ...result } = await createLinkCode(dependencies, input, context);
-    return { ...result, secrets: { code, expiresAt } };
-  },
+  run: createLinkCode,
   example: { covers: "appointments_write", validMinutes: 1440 },
 });
 

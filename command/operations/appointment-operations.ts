@@ -191,10 +191,10 @@ export const releaseResource = defineCommand("appointment release", appointments
 });
 
 /**
- * Hashes a request or an import, independent of the order of its members. A field counts only if it has a value, so a
+ * Hashes a request or an import with SHA-256 (hex), independent of the order of its members. A field counts only if it has a value, so a
  * repetition keeps its hash in later releases with more fields.
  */
-function hashInput({ reason, notes, ...fields }: { reason: string | null; notes: string | null }) {
+export function hashInput({ reason, notes, ...fields }: { reason: string | null; notes: string | null }) {
   const entries = Object.entries(fields).filter(([, value]) => value !== null);
   return { requestHash: hashJson(entries.sort(([a], [b]) => (a < b ? -1 : 1))), textHash: hashJson([reason, notes]) };
 }

@@ -1,4 +1,5 @@
 import * as clinics from "../../shared/domain/clinic/clinic.ts";
+import { currency, locale } from "../../shared/domain/clinic/locality.ts";
 import { clinicStreams } from "../../shared/domain/events/clinic.ts";
 import { DEFAULT_GRID_MINUTES } from "../../shared/domain/scheduling/free-times.ts";
 import { timeZone } from "../../shared/domain/time/time-zone.ts";
@@ -8,7 +9,6 @@ import { declareCommand, defineCommand } from "./define-command.ts";
 
 const { BookingRulesSet, ClinicRegistered, EntitlementSet, RetentionRuleSet, ...events } = clinicStreams.events;
 
-/** Registers a clinic. Time zones, currencies and locales that Intl does not know are refused. */
 export function registerClinic(
   log: EventLog,
   registration: Parameters<typeof clinics.registerClinic>[0],
@@ -24,6 +24,8 @@ export const registerClinicCommand = declareCommand("clinic register", clinics.c
   input: ClinicRegistered.omit({ sandboxOf: true }).extend({
     environment: ClinicRegistered.shape.environment.default("production"),
     timezone: timeZone,
+    currency,
+    locale,
   }),
   creates: "clinicId",
   run: ({ log }, registration, context) => registerClinic(log, registration, context),

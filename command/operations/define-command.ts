@@ -208,9 +208,10 @@ type StoredOperation<State> = (
 ) => Promise<CommandResult<State>>;
 
 function attachCommand<State>(description: Description, operation: StoredOperation<State>) {
-  const complete = createCompleter(description.input);
-  const run = (log: EventLog, given: object, context: CommandContext) => operation(log, complete(given), context);
-  const command: StaffCommand = { ...description, run: ({ log }, values, context) => run(log, values, context) };
+  // Other code may pass objects with further fields.
+  const input = z.object(description.input.shape);
+  const run = (log: EventLog, given: object, context: CommandContext) => operation(log, input.parse(given), context);
+  const command: StaffCommand = { ...description, run: ({ log }, values, context) => operation(log, values, context) };
   return Object.assign(run, { command });
 }
 
@@ -223,20 +224,4 @@ function createInput(shape: Shape, isInClinic: boolean): StaffCommand["input"] {
 function addDefault(schema: z.ZodType): z.ZodType {
   if (schema instanceof z.ZodNullable) return schema.default(null);
   return schema instanceof z.ZodBoolean ? schema.default(false) : schema;
-}
-
-/** Creates a function that adds the defaults to valid input, and removes fields that the command does not have. */
-function createCompleter({ shape }: StaffCommand["input"]): (given: object) => Record<string, unknown> {
-  const fields = Object.entries(shape).map(([name, schema]) => {
-    const defaultValue = schema instanceof z.ZodDefault ? schema.def.defaultValue : undefined;
-    return [name, defaultValue] as const;
-  });
-  return (given) => {
-    const values: Record<string, unknown> = {};
-    for (const [name, defaultValue] of fields) {
-      const value = name in given ? given[name as keyof typeof given] : defaultValue;
-      if (value !== undefined) values[name] = value;
-    }
-    return values;
-  };
 }

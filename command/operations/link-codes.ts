@@ -6,25 +6,17 @@ import type { Config } from "../../shared/runtime/config.ts";
 
 const GROUP_PATTERN = /.{4}(?=.)/g;
 
-export interface LinkCodes {
-  /** Generates a code, and derives the id of the link that the code creates. */
-  generate(): { code: string; linkId: string };
-  /**
-   * Derives the ids of the links that a code may have created, one for each key.
-   *
-   * @param code as a person has typed it, see {@link normalizeLinkCode}
-   */
-  listLinkIds(code: string): string[];
-}
+export type LinkCodes = ReturnType<typeof createLinkCodes>;
 
 /**
  * Creates the generator of link codes. The log contains only ids that are derived from an HMAC of the code, so that
  * nobody can find a code by trying all codes without the key. The HMAC keys are derived from the master keys of personal
  * data. A code therefore becomes invalid if its master key is removed.
  */
-export function createLinkCodes(config: Config<"PERSONAL_DATA_KEYS">["PERSONAL_DATA_KEYS"]): LinkCodes {
+export function createLinkCodes(config: Config<"PERSONAL_DATA_KEYS">["PERSONAL_DATA_KEYS"]) {
   const { hash, listHashes } = createKeyedHash(config, "animal link codes");
   return {
+    /** Generates a code, and derives the id of the link that the code creates. */
     generate() {
       const characters = Array.from(
         { length: LINK_CODE_LENGTH },
@@ -33,6 +25,11 @@ export function createLinkCodes(config: Config<"PERSONAL_DATA_KEYS">["PERSONAL_D
       const code = characters.replace(GROUP_PATTERN, "$&-");
       return { code, linkId: deriveAnimalLinkId(hash(normalizeLinkCode(code))) };
     },
-    listLinkIds: (code) => listHashes(normalizeLinkCode(code)).map(deriveAnimalLinkId),
+    /**
+     * Derives the ids of the links that a code may have created, one for each key.
+     *
+     * @param code as a person has typed it, see {@link normalizeLinkCode}
+     */
+    listLinkIds: (code: string) => listHashes(normalizeLinkCode(code)).map(deriveAnimalLinkId),
   };
 }

@@ -11,7 +11,6 @@ const FIELD_BY_CODE: Record<string, string> = {
   not_an_administrator: "membershipId",
   rule_ends_before_start: "endsAt",
   rule_never_valid: "validUntil",
-  time_not_in_future: "scheduledAt",
 };
 
 /**

@@ -7,6 +7,7 @@ import type { EncryptedHeader, SubscribedEventType, WebhookEndpointEvent } from 
 import type { EndpointChanges } from "../../shared/domain/partner/change-endpoint.ts";
 import * as endpointChanges from "../../shared/domain/partner/change-endpoint.ts";
 import * as endpoints from "../../shared/domain/partner/webhook-endpoint.ts";
+import { requireExisting } from "../../shared/domain/preconditions.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { EMPTY_STREAM, type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
 import { deriveWebhookDeliveryId } from "../../shared/webhooks/delivery-id.ts";
@@ -15,7 +16,7 @@ import { reserveEndpointPlace } from "./endpoint-quota.ts";
 import type { Operation } from "./operation.ts";
 
 /** An endpoint and its new signing secret, which is shown only once and stored encrypted. */
-interface EndpointWithSecret {
+export interface EndpointWithSecret {
   endpoint: endpoints.Endpoint;
   secret: string;
   /** Log position of the endpoint's last event. Read models that have reached this position reflect the endpoint. */
@@ -129,7 +130,7 @@ export async function testEndpoint(
  */
 export async function findEndpoint(log: EventLog, endpointId: string): Promise<EndpointReference> {
   const { state } = await loadAggregate(log, endpoints.endpointAggregate, endpointId);
-  const { applicationId, clinicId, environment } = endpoints.requireExistingEndpoint(state);
+  const { applicationId, clinicId, environment } = requireExisting(state, "webhook_endpoint");
   return { endpointId, owner: { applicationId, clinicId, environment } };
 }
 

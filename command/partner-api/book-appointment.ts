@@ -1,6 +1,10 @@
 import type { Decision } from "../../shared/domain/aggregate.ts";
-import { type Appointment, appointmentAggregate, getEnd } from "../../shared/domain/appointment/appointment.ts";
-import { InvalidAppointmentError } from "../../shared/domain/appointment/request.ts";
+import {
+  type Appointment,
+  appointmentAggregate,
+  getEnd,
+  InvalidAppointmentError,
+} from "../../shared/domain/appointment/appointment.ts";
 import { type Clinic, isEntitled } from "../../shared/domain/clinic/clinic.ts";
 import { resourceAggregate } from "../../shared/domain/clinic/resource.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
@@ -18,7 +22,7 @@ import { isPostgresUnavailable } from "../../shared/runtime/failures.ts";
 import type { LoadAggregate } from "../handling/aggregate-cache.ts";
 import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
 import { createReservingLog } from "../scheduling/reserving-log.ts";
-import type { BookingTime, SlotSearch } from "./read-models.ts";
+import type { BookingTime, ReadModels } from "./read-models.ts";
 
 /** Booking of a free time. Either `resourceId` or `resourceType` is given. */
 export interface Booking {
@@ -33,7 +37,7 @@ export interface Booking {
 interface BookingDependencies {
   log: EventLog;
   load: LoadAggregate;
-  slotSearch: SlotSearch;
+  slotSearch: ReadModels["slotSearch"];
   clinic: Clinic;
   /** Null if the clinic is not a sandbox. */
   sandbox: Sandbox | null;

@@ -1,5 +1,3 @@
-import { hash } from "node:crypto";
-import type Koa from "koa";
 import { LRUCache } from "lru-cache";
 import type { z } from "zod";
 import { type Appointment, appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
@@ -15,41 +13,41 @@ import { isErased } from "../../shared/domain/personal-data/erasure.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { toPartnerAppointment } from "../../shared/partner-api/records.ts";
 import { appointmentRequest } from "../../shared/partner-api/request-bodies.ts";
-import { type CommandResult, handle } from "../handling/handle.ts";
+import { type CommandContext, type CommandResult, handle } from "../handling/handle.ts";
+import { hashInput } from "../operations/appointment-operations.ts";
 import { resolveSandbox } from "../operations/sandbox-operations.ts";
 import { bookAppointment } from "./book-appointment.ts";
 import { parseIdempotentRequest } from "./errors.ts";
 import {
-  createBodyDecider,
   type DecisionContext,
+  decideAtClinic,
   type PartnerService,
-  toCommandContext,
-  type WriteState,
+  type WriteContext,
+  type WriteHandler,
 } from "./request-context.ts";
 
 /**
  * POST /appointments: returns 201. A repeated request with the same idempotency key gets the same response. The
  * appointment's id is derived from the key, so that the event log accepts only one of several concurrent requests.
  */
-export function createAppointment(service: PartnerService): Koa.Middleware<WriteState> {
-  const { log, slotSearch } = service;
+export function createAppointment(): WriteHandler {
   const recentRequests: RecentRequests = new LRUCache({
     maxSize: MAX_CACHE_BYTES,
     sizeCalculation: () => REQUEST_BYTES,
   });
-  const decideWithBody = createBodyDecider(service.decide);
-  return async (ctx) => {
-    const { initialState, initialRevision, events, statePosition } = await decideWithBody(
-      ctx,
-      () => readCreateRequest(ctx),
-      (request, context) => requestIdempotently({ log, slotSearch, recentRequests, ...context }, request, ctx.state),
+  return async ({ log, slotSearch, decide }, ctx, context) => {
+    const request = readCreateRequest(ctx);
+    const { initialState, initialRevision, events, statePosition } = await decideAtClinic(
+      decide,
+      ctx.state,
+      (decisionContext) =>
+        requestIdempotently({ log, slotSearch, recentRequests, ...decisionContext }, request, ctx.state, context),
     );
     if (!initialState) throw new Error("the appointment has no first event");
-    ctx.state.logPosition = statePosition;
     if (events.length === 0) ctx.set("Idempotent-Replayed", "true");
     ctx.set("Location", `${ctx.path}/${initialState.id}`);
-    ctx.status = 201;
-    ctx.body = { ok: true, appointment: toPartnerAppointment(initialState, initialRevision) };
+    const appointment = toPartnerAppointment(initialState, initialRevision);
+    return { logPosition: statePosition, body: { appointment } };
   };
 }
 
@@ -71,10 +69,10 @@ const REQUEST_BYTES = 2_000;
 async function requestIdempotently(
   dependencies: DecisionContext & Pick<PartnerService, "log" | "slotSearch"> & { recentRequests: RecentRequests },
   request: CreateRequest,
-  state: WriteState,
+  { environment, applicationId, clinicId, now }: WriteContext["state"],
+  context: CommandContext,
 ): Promise<RequestResult> {
   const { log, load, recentRequests } = dependencies;
-  const { environment, applicationId, clinicId, now } = state;
   const { idempotencyKey, animalId, notes = null, resourceId, resourceType, ...details } = request;
   const { durationMinutes = requestDefaults.durationMinutes, ...otherDetails } = details;
   const { clinic, sandbox } = await resolveSandbox(log, dependencies.clinic);
@@ -96,7 +94,6 @@ async function requestIdempotently(
   const decide = decideWithPlace({});
   const earlierResult = recentRequests.get(appointmentId);
   if (earlierResult?.initialState) return { ...earlierResult, events: decide(earlierResult.initialState) };
-  const context = toCommandContext(state);
   const booking = { ...appointment, resourceId, resourceType };
   const commandResult = await (resourceId === undefined && resourceType === undefined
     ? handle(log, appointmentAggregate, appointmentId, decide, { ...context, isExpectedNew: true })
@@ -126,22 +123,16 @@ interface CreateRequest extends z.output<typeof appointmentRequest> {
 }
 
 /** @throws {ApiError} 422 with all problems of the body and the header, or if the body contradicts the branch header */
-function readCreateRequest(ctx: Koa.ParameterizedContext<WriteState>): CreateRequest {
+function readCreateRequest(ctx: WriteContext): CreateRequest {
   const { body, idempotencyKey } = parseIdempotentRequest(ctx, appointmentRequest, 422);
-  const { branchId, animalId, scheduledAt, notes = null, ...bookingFields } = body;
-  if (ctx.state.branchId !== null && ctx.state.branchId !== branchId) {
+  const { notes = null, ...fields } = body;
+  if (ctx.state.branchId !== null && ctx.state.branchId !== body.branchId) {
     const details = [{ path: "branchId", message: "must equal the branch header" }];
     throw new ApiError(422, "validation_failed", { details });
   }
-  if (bookingFields.resourceId !== undefined && bookingFields.resourceType !== undefined) {
+  if (body.resourceId !== undefined && body.resourceType !== undefined) {
     const details = [{ path: "resourceType", message: "cannot be combined with resourceId" }];
     throw new ApiError(422, "validation_failed", { details });
   }
-  const hashJson = (value: unknown) => hash("sha256", JSON.stringify(value));
-  // A request without a booking keeps the hash that earlier releases recorded. The order of the members must not change.
-  const { resourceId, resourceType, durationMinutes } = bookingFields;
-  const isBooking = Object.keys(bookingFields).length > 0;
-  const hashedBooking = isBooking ? [{ resourceId, resourceType, durationMinutes }] : [];
-  const requestHash = hashJson([branchId, animalId, scheduledAt, ...hashedBooking]);
-  return { ...body, idempotencyKey, requestHash, textHash: hashJson(notes) };
+  return { ...body, idempotencyKey, ...hashInput({ reason: null, notes, ...fields }) };
 }

@@ -1,7 +1,7 @@
 import type Koa from "koa";
 import type { z } from "zod";
 import { DomainError, type ErrorDetail } from "../../shared/domain/domain-error.ts";
-import { describeIssue } from "../../shared/domain/validation/describe-issue.ts";
+import { listIssues } from "../../shared/domain/validation/describe-issue.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { listHeaderValues } from "../../shared/http/request.ts";
 import { idempotencyKey as idempotencyKeySchema } from "../../shared/partner-api/request-bodies.ts";
@@ -25,12 +25,7 @@ const MAX_ERROR_DETAILS = 20;
 
 /** Converts zod issues to error details, with the path of each invalid or unknown field. */
 export function toErrorDetails(error: z.ZodError): ErrorDetail[] {
-  const details = error.issues.flatMap((issue) => {
-    if (issue.code !== "unrecognized_keys") {
-      return [{ path: issue.path.join(".") || "body", message: describeIssue(issue) }];
-    }
-    return issue.keys.map((key) => ({ path: [...issue.path, key].join("."), message: "is not a known field" }));
-  });
+  const details = listIssues(error).map(({ path, message }) => ({ path: path.join(".") || "body", message }));
   return details.slice(0, MAX_ERROR_DETAILS);
 }
 

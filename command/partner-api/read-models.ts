@@ -1,5 +1,4 @@
 import type pg from "pg";
-import type { TimeSpan } from "../../shared/domain/scheduling/occupancy.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { createUnavailableError } from "../../shared/http/api-error.ts";
 import { IS_DELIVERY_VISIBLE_SQL } from "../../shared/partner-api/animal-access.ts";
@@ -7,7 +6,6 @@ import {
   buildClosuresSql,
   buildSearchedResourcesSql,
   closures,
-  type ListedResource,
   searchedResources,
 } from "../../shared/partner-api/slot-search.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
@@ -25,31 +23,7 @@ export interface BookingTime {
   now: string;
 }
 
-/** Reads the places of a branch. */
-export interface SlotSearch {
-  /** Finds the active resources of a type, with their rules and places at the time of the booking. */
-  findResources(search: BookingTime & { resourceType: string }): Promise<ListedResource[]>;
-  /** Finds the holds of the whole branch at the time of the booking. */
-  findClosures(search: BookingTime): Promise<TimeSpan[]>;
-}
-
-/**
- * Reads of the database that writes of the partner API need. All but `disableFailingEndpoint` throw an {@link ApiError}
- * 503 `data_source_unavailable` if the database has no filled read models of this release, and the error of the query if
- * Postgres is unavailable.
- */
-export interface ReadModels {
-  slotSearch: SlotSearch;
-  findReplayableDelivery: FindReplayableDelivery;
-  /**
-   * Records that an endpoint's failures have disabled it, if the log does not contain this yet. Otherwise, the webhooks
-   * role would record it after a command that enables the endpoint, and so disable the endpoint again. While Postgres is
-   * unavailable, records nothing.
-   *
-   * @throws {LogUnavailableError}
-   */
-  disableFailingEndpoint(endpointId: string): Promise<void>;
-}
+export type ReadModels = ReturnType<typeof createReadModels>;
 
 const windowSql = { from: "$3::timestamptz", to: "$4::timestamptz", now: "$5::timestamptz" };
 
@@ -65,7 +39,12 @@ const REPLAYABLE_DELIVERY_SQL = `(SELECT json_build_object('replayPosition', d.r
    WHERE d.delivery_id = $1 AND d.endpoint_id = $2 AND d.application_id = $3 AND d.clinic_id IS NOT DISTINCT FROM $4
      AND d.environment = $5 AND d.status IN ('failed', 'skipped') AND ${IS_DELIVERY_VISIBLE_SQL})`;
 
-export function createReadModels(pool: pg.Pool, log: EventLog, logger: Logger): ReadModels {
+/**
+ * Creates the reads of the database that writes of the partner API need. All but `disableFailingEndpoint` throw an
+ * {@link ApiError} 503 `data_source_unavailable` if the database has no filled read models of this release, and the error
+ * of the query if Postgres is unavailable.
+ */
+export function createReadModels(pool: pg.Pool, log: EventLog, logger: Logger) {
   async function query(name: string, sql: string, values: (string | null)[]): Promise<unknown> {
     const text = `SELECT c.filled, ${sql} AS result FROM ${READ_MODEL_SCHEMA}.checkpoint c`;
     type Result = { filled: boolean; result: unknown };
@@ -80,24 +59,36 @@ export function createReadModels(pool: pg.Pool, log: EventLog, logger: Logger): 
   const toValues = ({ clinicId, branchId, startsAt, endsAt, now }: BookingTime) => [
     ...[clinicId, branchId, startsAt, endsAt, now],
   ];
+  const findReplayableDelivery: FindReplayableDelivery = async ({ endpointId, owner }, deliveryId) => {
+    const values = [deliveryId, endpointId, owner.applicationId, owner.clinicId, owner.environment];
+    const found = await query("replayable delivery", REPLAYABLE_DELIVERY_SQL, values);
+    const { replayPosition } = (found ?? {}) as { replayPosition?: string | null };
+    if (replayPosition === undefined) return undefined;
+    return { replayPosition: replayPosition === null ? null : BigInt(replayPosition) };
+  };
   return {
+    /** Reads the places of a branch. */
     slotSearch: {
-      findResources: async (search) =>
+      /** Finds the active resources of a type, with their rules and places at the time of the booking. */
+      findResources: async (search: BookingTime & { resourceType: string }) =>
         searchedResources.parse(
           await query("bookable resources", resourcesSql, [...toValues(search), search.resourceType]),
         ),
-      findClosures: async (search) => closures.parse(await query("closures", closuresSql, toValues(search))),
+      /** Finds the holds of the whole branch at the time of the booking. */
+      findClosures: async (search: BookingTime) =>
+        closures.parse(await query("closures", closuresSql, toValues(search))),
     },
 
-    async findReplayableDelivery({ endpointId, owner }, deliveryId) {
-      const values = [deliveryId, endpointId, owner.applicationId, owner.clinicId, owner.environment];
-      const found = await query("replayable delivery", REPLAYABLE_DELIVERY_SQL, values);
-      const { replayPosition } = (found ?? {}) as { replayPosition?: string | null };
-      if (replayPosition === undefined) return undefined;
-      return { replayPosition: replayPosition === null ? null : BigInt(replayPosition) };
-    },
+    findReplayableDelivery,
 
-    async disableFailingEndpoint(endpointId) {
+    /**
+     * Records that an endpoint's failures have disabled it, if the log does not contain this yet. Otherwise, the webhooks
+     * role would record it after a command that enables the endpoint, and so disable the endpoint again. While Postgres is
+     * unavailable, records nothing.
+     *
+     * @throws {LogUnavailableError}
+     */
+    async disableFailingEndpoint(endpointId: string) {
       const text = `${SELECT_FAILURES_SQL} WHERE endpoint_id = $1 AND is_disabled`;
       const statement = { name: "disabled endpoint", text, values: [endpointId] };
       const { rows } = await pool.query<DerivedEvent>(statement).catch((error: unknown) => {

@@ -4,11 +4,9 @@ import { type Clinic, clinicAggregate } from "../../shared/domain/clinic/clinic.
 import { uuid } from "../../shared/domain/events/fields.ts";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { type Installation, installationAggregate } from "../../shared/domain/partner/installation.ts";
-import { refuseUnknownEndpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { requireExisting } from "../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
-import { parseJsonBody } from "../../shared/http/request-body.ts";
 import { type ClinicState, hasClinic, type PartnerState, toEndpointOwner } from "../../shared/partner-api/access.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import type { WebhookKeySet } from "../../shared/webhooks/asymmetric-signature.ts";
@@ -36,10 +34,26 @@ export interface PartnerService extends ReadModels {
   dnsServers?: readonly string[] | undefined;
 }
 
-export interface WriteState extends ClinicState, LogPositionState {}
+/** State of a write. Without a clinic, its state has no `clinicId`; see {@link hasClinic}. */
+type WriteState = ClinicState & LogPositionState;
 
-/** State of a request that may name no clinic. */
-export interface EndpointWriteState extends PartnerState, LogPositionState {}
+/** Context of a request, with the ids of its path. */
+export type WriteContext = Koa.ParameterizedContext<WriteState> & { params?: Record<string, string> };
+
+/** Response to a write. The declaration of the operation determines the status. */
+export interface WriteResult {
+  /** Log position that the read models must reach to reflect the write. */
+  logPosition?: bigint | undefined;
+  /** Members of the body besides `ok`. */
+  body: object;
+}
+
+/** Handles an operation of the partner API. The function has the id of its operation as its name. */
+export type WriteHandler = (
+  service: PartnerService,
+  ctx: WriteContext,
+  context: CommandContext,
+) => Promise<WriteResult>;
 
 /**
  * Requires an active clinic, for operations that add data. Operations that reduce or protect a partner's access, such
@@ -64,38 +78,19 @@ export interface DecisionContext {
   installation: Installation;
 }
 
-/**
- * Creates a function that decides about a request with a JSON body. The clinic must be active, as for
- * {@link requireActiveClinic}. The body is read after this check, and only once, even if the decision is repeated with
- * current aggregates.
- */
-export function createBodyDecider(decide: Decide) {
-  const parseBody = parseJsonBody();
-  /**
-   * @param readInput validates the parsed body
-   * @param decideInput decides; see {@link Decide}
-   */
-  return <Input, Result>(
-    ctx: Koa.ParameterizedContext<WriteState>,
-    readInput: () => Input | Promise<Input>,
-    decideInput: (input: Input, context: DecisionContext) => Promise<Result>,
-  ): Promise<Result> => {
-    const { applicationId, clinicId } = ctx.state;
-    const readBody = async () => {
-      await parseBody(ctx as Koa.Context, async () => undefined);
-      return readInput();
-    };
-    let inputPromise: Promise<Input> | undefined;
-    return decide(async (load) => {
-      const [clinic, { state: installation }] = await Promise.all([
-        loadActiveClinic(load, clinicId),
-        load(installationAggregate, deriveInstallationId(applicationId, clinicId)),
-      ]);
-      inputPromise ??= readBody();
-      const input = await inputPromise;
-      return decideInput(input, { load, clinic, installation: requireExisting(installation, "installation") });
-    });
-  };
+/** Runs a decision that needs the active clinic and the installation of a request; see {@link Decide}. */
+export function decideAtClinic<Result>(
+  decide: Decide,
+  { applicationId, clinicId }: ClinicState,
+  decideWith: (context: DecisionContext) => Promise<Result>,
+): Promise<Result> {
+  return decide(async (load) => {
+    const [clinic, { state: installation }] = await Promise.all([
+      loadActiveClinic(load, clinicId),
+      load(installationAggregate, deriveInstallationId(applicationId, clinicId)),
+    ]);
+    return decideWith({ load, clinic, installation: requireExisting(installation, "installation") });
+  });
 }
 
 export function toCommandContext(state: PartnerState): CommandContext {
@@ -105,11 +100,9 @@ export function toCommandContext(state: PartnerState): CommandContext {
   return { actor, clinicId, environment, correlationId, causationId: correlationId, now, traceparent, signal };
 }
 
-type ContextWithParams<State> = Koa.ParameterizedContext<State> & { params?: Record<string, string> };
-
 /** Returns the id in a path parameter; undefined if the parameter is not a UUID. */
-export function readPathId<State>(ctx: ContextWithParams<State>, name: string): string | undefined {
-  return uuid.safeParse(ctx.params?.[name]).data;
+export function readPathId({ params }: WriteContext, name: string): string | undefined {
+  return uuid.safeParse(params?.[name]).data;
 }
 
 /**
@@ -117,7 +110,7 @@ export function readPathId<State>(ctx: ContextWithParams<State>, name: string): 
  *
  * @throws {DomainError} `webhook_endpoint_not_found` if the path has no valid id
  */
-export function readEndpointReference(ctx: ContextWithParams<PartnerState>): EndpointReference {
-  const endpointId = readPathId(ctx, "endpointId") ?? refuseUnknownEndpoint();
+export function readEndpointReference(ctx: WriteContext): EndpointReference {
+  const endpointId = requireExisting(readPathId(ctx, "endpointId"), "webhook_endpoint");
   return { endpointId, owner: toEndpointOwner(ctx.state) };
 }

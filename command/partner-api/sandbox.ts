@@ -1,42 +1,39 @@
-import type Koa from "koa";
 import type { z } from "zod";
 import type { Appointment } from "../../shared/domain/appointment/appointment.ts";
 import { type Clinic, clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import { isFixtureAppointment, type Sandbox } from "../../shared/domain/partner/sandbox.ts";
 import { requireExisting } from "../../shared/domain/preconditions.ts";
-import type { EventLog } from "../../shared/eventstore/log.ts";
-import { ApiError } from "../../shared/http/api-error.ts";
 import { type SandboxRecord, toPartnerAppointment } from "../../shared/partner-api/records.ts";
 import { appointmentMove, appointmentTransition, sandboxAccess } from "../../shared/partner-api/request-bodies.ts";
 import { changeAppointmentStatus, rescheduleAppointment } from "../operations/appointment-operations.ts";
-import { changeSandboxAccess } from "../operations/installation-operations.ts";
+import * as installations from "../operations/installation-operations.ts";
 import type { Operation } from "../operations/operation.ts";
-import { loadSandbox, resetSandbox } from "../operations/sandbox-operations.ts";
+import * as sandboxes from "../operations/sandbox-operations.ts";
 import { parseBody } from "./errors.ts";
-import { type PartnerService, readPathId, toCommandContext, type WriteState } from "./request-context.ts";
+import { readPathId, type WriteHandler } from "./request-context.ts";
 
 /** POST /sandbox/reset: returns 200 with the application's sandbox after the reset. */
-export function resetOwnSandbox({ log, decide }: PartnerService): Koa.Middleware<WriteState> {
-  return async (ctx) => {
-    const { state: clinic } = await decide((load) => load(clinicAggregate, ctx.state.clinicId));
-    const sandbox = await resetSandbox(log, ctx.state, toCommandContext(ctx.state));
-    ctx.state.logPosition = sandbox.position;
-    ctx.body = { ok: true, sandbox: toSandboxRecord(sandbox, requireExisting(clinic, "clinic")) };
+export const resetSandbox: WriteHandler = async ({ log, decide }, ctx, context) => {
+  const { state: clinic } = await decide((load) => load(clinicAggregate, ctx.state.clinicId));
+  const sandbox = await sandboxes.resetSandbox(log, ctx.state, context);
+  return {
+    logPosition: sandbox.position,
+    body: { sandbox: toSandboxRecord(sandbox, requireExisting(clinic, "clinic")) },
   };
-}
+};
 
 /** POST /sandbox/access: returns 200 with the access. */
-export function changeOwnAccess({ log }: PartnerService): Koa.Middleware<WriteState> {
-  return async (ctx) => {
-    const access = parseBody(ctx, sandboxAccess);
-    const { applicationId, clinicId } = ctx.state;
-    const context = toCommandContext(ctx.state);
-    const { statePosition } = await changeSandboxAccess(log, { applicationId, clinicId, ...access }, context);
-    ctx.state.logPosition = statePosition;
-    ctx.body = { ok: true, access };
-  };
-}
+export const changeSandboxAccess: WriteHandler = async ({ log }, ctx, context) => {
+  const access = parseBody(ctx, sandboxAccess);
+  const { applicationId, clinicId } = ctx.state;
+  const { statePosition } = await installations.changeSandboxAccess(
+    log,
+    { applicationId, clinicId, ...access },
+    context,
+  );
+  return { logPosition: statePosition, body: { access } };
+};
 
 /** Converts a sandbox to its form in the partner API, which GET /sandbox also returns. */
 function toSandboxRecord({ clinicId, generation, resetAt, day, events }: Sandbox, clinic: Clinic): SandboxRecord {
@@ -72,35 +69,26 @@ function compareByName(left: NamedObject, right: NamedObject): number {
  * POST /appointments/:appointmentId/transitions: returns 200 with the appointment. With these operations, a partner
  * rehearses what the staff of a clinic does.
  */
-export const changeSandboxAppointmentStatus = ({ log }: PartnerService): Koa.Middleware<WriteState> =>
-  changeOwnAppointment(log, appointmentTransition, changeAppointmentStatus);
+export const changeSandboxAppointmentStatus = changeAppointment(appointmentTransition, changeAppointmentStatus);
 
 /** POST /appointments/:appointmentId/reschedule: returns 200 with the appointment. */
-export const rescheduleSandboxAppointment = ({ log }: PartnerService): Koa.Middleware<WriteState> =>
-  changeOwnAppointment(log, appointmentMove, async (eventLog, command, context) => {
-    if (Date.parse(command.scheduledAt) <= context.now) {
-      const details = [{ path: "scheduledAt", message: "must be in the future" }];
-      throw new ApiError(422, "validation_failed", { details });
-    }
-    return rescheduleAppointment(eventLog, { ...command, reason: null }, context);
-  });
+export const rescheduleSandboxAppointment = changeAppointment(appointmentMove, (log, move, context) =>
+  rescheduleAppointment(log, { ...move, reason: null }, context),
+);
 
-function changeOwnAppointment<Body>(
-  log: EventLog,
+function changeAppointment<Body>(
   bodySchema: z.ZodType<Body>,
   change: Operation<Body & { appointmentId: string; clinicId: string }, Appointment>,
-): Koa.Middleware<WriteState> {
-  return async (ctx) => {
+): WriteHandler {
+  return async ({ log }, ctx, context) => {
     const body = parseBody(ctx, bodySchema);
     const { applicationId, clinicId } = ctx.state;
-    const appointmentId = readPathId(ctx, "appointmentId");
-    if (appointmentId === undefined) throw new DomainError("appointment_not_found", "the path has no valid id");
-    const sandbox = await loadSandbox(log, applicationId);
+    const appointmentId = requireExisting(readPathId(ctx, "appointmentId"), "appointment");
+    const sandbox = await sandboxes.loadSandbox(log, applicationId);
     if (sandbox && isFixtureAppointment(sandbox, appointmentId))
       throw new DomainError("fixture_appointment", "the appointment is part of the fixture");
-    const command = { ...body, appointmentId, clinicId };
-    const { state, statePosition, revision } = await change(log, command, toCommandContext(ctx.state));
-    ctx.state.logPosition = statePosition;
-    ctx.body = { ok: true, appointment: toPartnerAppointment(requireExisting(state, "appointment"), revision) };
+    const { state, statePosition, revision } = await change(log, { ...body, appointmentId, clinicId }, context);
+    const appointment = toPartnerAppointment(requireExisting(state, "appointment"), revision);
+    return { logPosition: statePosition, body: { appointment } };
   };
 }

@@ -10,27 +10,24 @@ import type { Config } from "../../shared/runtime/config.ts";
 
 const textEncoder = new TextEncoder();
 
-export interface TokenSigner {
-  /**
-   * Signs an access token with the first key.
-   *
-   * @param now issuing time, milliseconds since 1970
-   * @returns a JWT access token (RFC 9068)
-   */
-  sign(token: AccessToken, jti: string, now: number): Promise<string>;
-  /** Public keys that verify the tokens, including retired keys whose tokens may still be in use. */
-  jwks: JSONWebKeySet;
-}
+export type TokenSigner = Awaited<ReturnType<typeof createTokenSigner>>;
 
 /** @throws {StartError} if a key is not an Ed25519 private key */
 export async function createTokenSigner(
   keys: Config<"TOKEN_SIGNING_KEYS">["TOKEN_SIGNING_KEYS"]["keys"],
   issuer: string,
-): Promise<TokenSigner> {
+) {
   const { key, kid, jwks } = await importSigningKeys("TOKEN_SIGNING_KEYS", keys);
   return {
+    /** Public keys that verify the tokens, including retired keys whose tokens may still be in use. */
     jwks,
-    sign({ applicationId, credentialId, environment, scopes: granted }, jti, now) {
+    /**
+     * Signs an access token with the first key.
+     *
+     * @param now issuing time, milliseconds since 1970
+     * @returns a JWT access token (RFC 9068)
+     */
+    sign({ applicationId, credentialId, environment, scopes: granted }: AccessToken, jti: string, now: number) {
       const issuedAtSeconds = Math.floor(now / 1000);
       const claims = {
         client_id: applicationId,

@@ -1,4 +1,3 @@
-import type Koa from "koa";
 import type { z } from "zod";
 import type { Clinic } from "../../shared/domain/clinic/clinic.ts";
 import { applicationAggregate } from "../../shared/domain/partner/application.ts";
@@ -8,7 +7,6 @@ import type { Replay } from "../../shared/domain/partner/webhook-replay.ts";
 import { requireExisting } from "../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
-import { parseJsonBody } from "../../shared/http/request-body.ts";
 import { hasClinic, type PartnerState, toEndpointOwner } from "../../shared/partner-api/access.ts";
 import * as records from "../../shared/partner-api/records.ts";
 import * as bodies from "../../shared/partner-api/request-bodies.ts";
@@ -23,13 +21,13 @@ import { replayDelivery, requestReplay } from "../operations/replay-operations.t
 import * as operations from "../operations/webhook-endpoint-operations.ts";
 import { parseIdempotentRequest, toErrorDetails } from "./errors.ts";
 import {
-  createBodyDecider,
-  type EndpointWriteState,
+  decideAtClinic,
   type PartnerService,
   readEndpointReference,
   readPathId,
-  toCommandContext,
-  type WriteState,
+  type WriteContext,
+  type WriteHandler,
+  type WriteResult,
 } from "./request-context.ts";
 
 type EndpointRequest = z.infer<typeof bodies.clinicEndpointRequest | typeof bodies.applicationEndpointRequest>;
@@ -38,46 +36,30 @@ type EndpointChangeBody =
   | z.infer<typeof bodies.applicationEndpointChanges>;
 
 /** POST /webhook-endpoints: returns 201 with the signing secret, which is shown only once. */
-export function createWebhookEndpoint(service: PartnerService): Koa.Middleware<EndpointWriteState> {
-  return async (ctx) => {
-    const schema = hasClinic(ctx.state) ? bodies.clinicEndpointRequest : bodies.applicationEndpointRequest;
-    const { url: urlText, events } = parseEndpointBody<EndpointRequest>(schema, ctx.request.body);
-    const url = await checkEndpointUrl(service, urlText, ctx.state);
-    const input = { owner: toEndpointOwner(ctx.state), url, events };
-    const context = toCommandContext(ctx.state);
-    const { endpoint, secret, statePosition } = await operations.registerEndpoint(service, input, context);
-    ctx.state.logPosition = statePosition;
-    ctx.status = 201;
-    ctx.body = { ok: true, endpoint: records.webhookEndpoint.pick(endpoint), secret };
-  };
-}
+export const createWebhookEndpoint: WriteHandler = async (service, ctx, context) => {
+  const schema = hasClinic(ctx.state) ? bodies.clinicEndpointRequest : bodies.applicationEndpointRequest;
+  const { url: urlText, events } = parseEndpointBody<EndpointRequest>(schema, ctx.request.body);
+  const url = await checkEndpointUrl(service, urlText, ctx.state);
+  const input = { owner: toEndpointOwner(ctx.state), url, events };
+  return toSecretResult(await operations.registerEndpoint(service, input, context));
+};
 
 /** PATCH /webhook-endpoints/{endpointId}: returns 200 with all settings, also for a repeated request. */
-export function updateWebhookEndpoint(service: PartnerService): Koa.Middleware<EndpointWriteState> {
-  const decideWithBody = createBodyDecider(service.decide);
-  const parseBody = parseJsonBody();
-  return async (ctx) => {
-    const readInput = () => readChangeRequest(service, ctx);
-    const change = (input: operations.EndpointChangeRequest) =>
-      operations.changeEndpoint(service, input, toCommandContext(ctx.state));
-    if (!namesClinic(ctx)) await parseBody(ctx as Koa.Context, async () => undefined);
-    const { state, statePosition } = namesClinic(ctx)
-      ? await decideWithBody(ctx, readInput, (request, { clinic, installation }) =>
-          change({ ...request, permittedBranchIds: listPermittedBranchIds(clinic, installation) }),
-        )
-      : await change({ ...(await readInput()), permittedBranchIds: [] });
-    ctx.state.logPosition = statePosition;
-    ctx.body = { ok: true, endpoint: toEndpointDetail(requireOwnEndpoint(state, toEndpointOwner(ctx.state))) };
-  };
-}
-
-function namesClinic(ctx: Koa.ParameterizedContext<EndpointWriteState>): ctx is Koa.ParameterizedContext<WriteState> {
-  return hasClinic(ctx.state);
-}
+export const updateWebhookEndpoint: WriteHandler = async (service, ctx, context) => {
+  const request = await readChangeRequest(service, ctx);
+  const change = (permittedBranchIds: string[]) =>
+    operations.changeEndpoint(service, { ...request, permittedBranchIds }, context);
+  const { state, statePosition } = hasClinic(ctx.state)
+    ? await decideAtClinic(service.decide, ctx.state, ({ clinic, installation }) =>
+        change(listPermittedBranchIds(clinic, installation)),
+      )
+    : await change([]);
+  return { logPosition: statePosition, body: { endpoint: toEndpointDetail(requireOwnEndpoint(state, request.owner)) } };
+};
 
 async function readChangeRequest(
   service: PartnerService,
-  ctx: Koa.ParameterizedContext<PartnerState>,
+  ctx: WriteContext,
 ): Promise<Omit<operations.EndpointChangeRequest, "permittedBranchIds">> {
   const reference = readEndpointReference(ctx);
   const schema = hasClinic(ctx.state) ? bodies.clinicEndpointChanges : bodies.applicationEndpointChanges;
@@ -101,70 +83,51 @@ function listPermittedBranchIds(clinic: Clinic, { branchIds }: Installation): st
 function defineChange(
   change: Operation<operations.EndpointReference, Endpoint>,
   toRecord: (endpoint: Endpoint) => object,
-) {
-  return ({ log }: PartnerService): Koa.Middleware<EndpointWriteState> =>
-    async (ctx) => {
-      const reference = readEndpointReference(ctx);
-      const { state, statePosition } = await change(log, reference, toCommandContext(ctx.state));
-      ctx.state.logPosition = statePosition;
-      ctx.body = { ok: true, endpoint: toRecord(requireOwnEndpoint(state, reference.owner)) };
-    };
+): WriteHandler {
+  return async ({ log }, ctx, context) => {
+    const reference = readEndpointReference(ctx);
+    const { state, statePosition } = await change(log, reference, context);
+    return { logPosition: statePosition, body: { endpoint: toRecord(requireOwnEndpoint(state, reference.owner)) } };
+  };
 }
 
 export const disableWebhookEndpoint = defineChange(operations.disableOwnEndpoint, toEndpointDetail);
 
 /** POST /webhook-endpoints/{endpointId}/enable: returns 200, also for a repeated request. Can also request a replay. */
-export function enableWebhookEndpoint(service: PartnerService): Koa.Middleware<EndpointWriteState> {
-  const { log, disableFailingEndpoint } = service;
-  return async (ctx) => {
-    const reference = readEndpointReference(ctx);
-    const context = toCommandContext(ctx.state);
-    const replayRequest =
-      ctx.request.body === undefined ? undefined : parseIdempotentRequest(ctx, bodies.webhookEndpointEnabling, 400);
-    let enabling = await operations.enableOwnEndpoint(log, reference, context);
-    if (enabling.events.length === 0) {
-      await disableFailingEndpoint(reference.endpointId);
-      enabling = await operations.enableOwnEndpoint(log, reference, context);
-    }
-    const { state, statePosition } = enabling;
-    ctx.state.logPosition = statePosition;
-    const endpoint = toEndpointDetail(requireOwnEndpoint(state, reference.owner));
-    if (replayRequest === undefined) {
-      ctx.body = { ok: true, endpoint };
-      return;
-    }
-    const { idempotencyKey, body } = replayRequest;
-    const input = { ...reference, request: { since: body.replaySince }, idempotencyKey };
-    const replayResult = await requestReplay(log, input, context);
-    ctx.state.logPosition = replayResult.position ?? statePosition;
-    ctx.body = { ok: true, endpoint, replay: toReplayRecord(requireExisting(replayResult.initialState, "replay")) };
-  };
-}
+export const enableWebhookEndpoint: WriteHandler = async ({ log, disableFailingEndpoint }, ctx, context) => {
+  const reference = readEndpointReference(ctx);
+  const replayRequest =
+    ctx.request.body === undefined ? undefined : parseIdempotentRequest(ctx, bodies.webhookEndpointEnabling, 400);
+  let enabling = await operations.enableOwnEndpoint(log, reference, context);
+  if (enabling.events.length === 0) {
+    await disableFailingEndpoint(reference.endpointId);
+    enabling = await operations.enableOwnEndpoint(log, reference, context);
+  }
+  const { state, statePosition } = enabling;
+  const endpoint = toEndpointDetail(requireOwnEndpoint(state, reference.owner));
+  if (replayRequest === undefined) return { logPosition: statePosition, body: { endpoint } };
+  const { idempotencyKey, body } = replayRequest;
+  const input = { ...reference, request: { since: body.replaySince }, idempotencyKey };
+  const { initialState, position = statePosition } = await requestReplay(log, input, context);
+  const replay = toReplayRecord(requireExisting(initialState, "replay"));
+  return { logPosition: position, body: { endpoint, replay } };
+};
 
 export const revokeWebhookEndpoint = defineChange(operations.revokeEndpoint, records.webhookEndpoint.pick);
 
 /** POST /webhook-endpoints/{endpointId}/rotate-secret: returns 200 with the new secret, which is shown only once. */
-export function rotateWebhookSecret(service: PartnerService): Koa.Middleware<EndpointWriteState> {
-  return async (ctx) => {
-    const context = toCommandContext(ctx.state);
-    const { endpoint, secret, statePosition } = await operations.rotateSecret(
-      service,
-      readEndpointReference(ctx),
-      context,
-    );
-    ctx.state.logPosition = statePosition;
-    ctx.body = { ok: true, endpoint: records.webhookEndpoint.pick(endpoint), secret };
-  };
+export const rotateWebhookSecret: WriteHandler = async (service, ctx, context) =>
+  toSecretResult(await operations.rotateSecret(service, readEndpointReference(ctx), context));
+
+function toSecretResult({ endpoint, secret, statePosition }: operations.EndpointWithSecret): WriteResult {
+  return { logPosition: statePosition, body: { endpoint: records.webhookEndpoint.pick(endpoint), secret } };
 }
 
 /** POST /webhook-endpoints/{endpointId}/test: returns 202. A test event is queued. */
-export function testWebhookEndpoint({ log }: PartnerService): Koa.Middleware<PartnerState> {
-  return async (ctx) => {
-    const { deliveryId } = await operations.testEndpoint(log, readEndpointReference(ctx), toCommandContext(ctx.state));
-    ctx.status = 202;
-    ctx.body = { ok: true, delivery: { id: deliveryId, status: "pending" } };
-  };
-}
+export const testWebhookEndpoint: WriteHandler = async ({ log }, ctx, context) => {
+  const { deliveryId } = await operations.testEndpoint(log, readEndpointReference(ctx), context);
+  return { body: { delivery: { id: deliveryId, status: "pending" } } };
+};
 
 /**
  * Parses the body of a request that registers or changes an endpoint.
@@ -184,30 +147,21 @@ function toEndpointDetail(endpoint: Endpoint) {
 }
 
 /** POST …/deliveries/{deliveryId}/replay: returns 202. The replay is queued. */
-export function replayWebhookDelivery(service: PartnerService): Koa.Middleware<PartnerState> {
-  return async (ctx) => {
-    const deliveryId = readPathId(ctx, "deliveryId");
-    const input = { ...readEndpointReference(ctx), deliveryId };
-    await replayDelivery(service, input, toCommandContext(ctx.state));
-    ctx.status = 202;
-    ctx.body = { ok: true, delivery: { id: deliveryId, status: "pending" } };
-  };
-}
+export const replayWebhookDelivery: WriteHandler = async (service, ctx, context) => {
+  const deliveryId = readPathId(ctx, "deliveryId");
+  await replayDelivery(service, { ...readEndpointReference(ctx), deliveryId }, context);
+  return { body: { delivery: { id: deliveryId, status: "pending" } } };
+};
 
 /** POST /webhook-endpoints/{endpointId}/replays: returns 202, also for a repeated request. */
-export function replayWebhookDeliveries({ log }: PartnerService): Koa.Middleware<EndpointWriteState> {
-  return async (ctx) => {
-    const reference = readEndpointReference(ctx);
-    const { body: request, idempotencyKey } = parseIdempotentRequest(ctx, bodies.webhookReplayRequest, 400);
-    const input = { ...reference, request, idempotencyKey };
-    const { initialState, events, statePosition } = await requestReplay(log, input, toCommandContext(ctx.state));
-    if (!initialState) throw new Error("the replay has no first event");
-    ctx.state.logPosition = statePosition;
-    if (events.length === 0) ctx.set("Idempotent-Replayed", "true");
-    ctx.status = 202;
-    ctx.body = { ok: true, replay: toReplayRecord(initialState) };
-  };
-}
+export const replayWebhookDeliveries: WriteHandler = async ({ log }, ctx, context) => {
+  const reference = readEndpointReference(ctx);
+  const { body: request, idempotencyKey } = parseIdempotentRequest(ctx, bodies.webhookReplayRequest, 400);
+  const input = { ...reference, request, idempotencyKey };
+  const { initialState, events, statePosition } = await requestReplay(log, input, context);
+  if (events.length === 0) ctx.set("Idempotent-Replayed", "true");
+  return { logPosition: statePosition, body: { replay: toReplayRecord(requireExisting(initialState, "replay")) } };
+};
 
 function toReplayRecord(replay: Replay): records.WebhookReplayRecord {
   const progress = { status: "pending" as const, replayedCount: 0, notReplayedCount: 0, finishedAt: null };

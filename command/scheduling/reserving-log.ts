@@ -4,7 +4,7 @@ import { DomainError } from "../../shared/domain/domain-error.ts";
 import { findFixtureResource, listFixtureOccupations, type Sandbox } from "../../shared/domain/partner/sandbox.ts";
 import { requireExisting } from "../../shared/domain/preconditions.ts";
 import {
-  findPlace,
+  findTaking,
   foldReservations,
   type HolderEvent,
   withReservation,
@@ -57,7 +57,7 @@ interface ReservingLogOptions {
 export function createReservingLog(log: EventLog, options: ReservingLogOptions): EventLog {
   const { sandbox, overbooks, context, load = (aggregate, id) => loadAggregate(log, aggregate, id) } = options;
   const findPlaceOf = async (event: HolderEvent): Promise<ReservablePlace | undefined> => {
-    const place = findPlace(event);
+    const { place } = findTaking(event);
     if (!place || Date.parse(place.endsAt) <= context.now) return undefined;
     const resource = await loadResource(load, sandbox, place.resourceId);
     if (!resource.active) throw new DomainError("resource_not_available", "the resource is retired");

@@ -77,7 +77,7 @@ export async function reservePlace(
       waiting.delete(item);
       if (waiting.size === 0 && waitingReservations.get(stream) === waiting) waitingReservations.delete(stream);
     }
-    if (item.outcome === "refused") refuseTaken();
+    if (item.outcome === "refused") throw createTakenError();
   }
 }
 
@@ -170,8 +170,4 @@ async function findEnded(
 
 function createTakenError(): DomainError {
   return new DomainError("slot_taken", "the resource has no free place at that time");
-}
-
-function refuseTaken(): never {
-  throw createTakenError();
 }

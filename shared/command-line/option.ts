@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { uuid } from "../domain/events/fields.ts";
-import { describeIssue } from "../domain/validation/describe-issue.ts";
+import { listIssues } from "../domain/validation/describe-issue.ts";
 import { findJsonLoss, isExactNumber } from "../domain/validation/json-loss.ts";
 import { InputError } from "./failure.ts";
 
@@ -23,8 +23,7 @@ export type Options = Record<string, Option>;
 
 export type OptionValues<O extends Options> = { [Name in keyof O]: z.output<O[Name]["schema"]> };
 
-export interface OptionProblem {
-  option: string;
+interface OptionProblem {
   /** Path to the invalid value within the options; empty if the problem concerns all options together. */
   path: readonly PropertyKey[];
   message: string;
@@ -119,17 +118,11 @@ export function readOptions<O extends Options>(options: O, givenValues: Record<s
   throw new InputError(formatProblems(toOptionProblems(parseResult.error, givenValues), toOptionName));
 }
 
-/** Converts zod issues to problems, each with the name of its option. */
-export function toOptionProblems({ issues }: z.ZodError, givenValues: Record<string, unknown>): OptionProblem[] {
-  return issues.flatMap((issue): OptionProblem[] => {
-    if (issue.code === "unrecognized_keys") {
-      const message = "is not a field of this command";
-      return issue.keys.map((option) => ({ option, path: [option], message }));
-    }
-    const { path } = issue;
-    const option = path.join(".");
-    const isMissing = path.length === 1 && givenValues[option] === undefined;
-    return [{ option, path, message: isMissing ? "is missing" : describeIssue(issue) }];
+/** Converts zod issues to problems with options. */
+export function toOptionProblems(error: z.ZodError, givenValues: Record<string, unknown>): OptionProblem[] {
+  return listIssues(error).map(({ path, message }) => {
+    const isMissing = path.length === 1 && givenValues[String(path[0])] === undefined;
+    return { path, message: isMissing ? "is missing" : message };
   });
 }
 
@@ -139,7 +132,7 @@ export function toOptionProblems({ issues }: z.ZodError, givenValues: Record<str
  * @param getOptionName returns the name of an option as the operator types it
  */
 export function formatProblems(problems: OptionProblem[], getOptionName: (option: string) => string): string {
-  return problems.map(({ option, message }) => `${getOptionName(option)} ${message}`).join("; ");
+  return problems.map(({ path, message }) => `${getOptionName(path.join("."))} ${message}`).join("; ");
 }
 
 /** Converts an option name to its form on the command line: `fullName` becomes `--full-name`. */

@@ -25,28 +25,15 @@ const ENTRY_BYTES = 500;
 
 const REMEMBERED_STATUSES: ReadonlySet<number> = new Set([401, 403, 429]);
 
-interface AuthenticationOptions {
-  verify: TokenVerifier;
-  limiter: RateLimiter;
-  /** As in `X-<brand>-Clinic-ID`. */
-  brand: string;
-}
-
-export interface Authentication {
-  /**
-   * Creates the first middleware of an operation that needs an access token. Verifies the token, and refuses at once
-   * the requests of an application that was refused within the last second, or that has too many requests in progress.
-   */
-  authenticate(operation: PartnerOperation, environment: Environment): Koa.Middleware<ClinicState>;
-  /** Requests in progress, by application. */
-  concurrencyLimiter: ConcurrencyLimiter;
-}
-
 /**
  * Creates the authentication of a process. Without it, a burst of requests that will be refused would first use the
  * event log or Postgres for each of them.
+ *
+ * @param options.brand as in `X-<brand>-Clinic-ID`
  */
-export function createAuthentication({ verify, limiter, brand }: AuthenticationOptions): Authentication {
+export function createAuthentication(options: { verify: TokenVerifier; limiter: RateLimiter; brand: string }) {
+  const { verify, limiter, brand } = options;
+  /** Requests in progress, by application. */
   const concurrencyLimiter = new ConcurrencyLimiter("application-concurrency", MAX_APPLICATION_REQUESTS);
   const refusedRecords = new LRUCache<string, AccessRecord>({
     maxSize: MAX_MEMORY_BYTES,
@@ -59,6 +46,10 @@ export function createAuthentication({ verify, limiter, brand }: AuthenticationO
     const record = refusedRecords.get(toKey(query));
     return record && listHeaderValues(ctx.req, positionHeader).length === 0 ? record : undefined;
   };
+  /**
+   * Creates the first middleware of an operation that needs an access token. Verifies the token, and refuses at once
+   * the requests of an application that was refused within the last second, or that has too many requests in progress.
+   */
   const authenticate = (operation: PartnerOperation, environment: Environment): Koa.Middleware<ClinicState> => {
     return async (ctx, next) => {
       setCaller(ctx, operation, await verify(listHeaderValues(ctx.req, "authorization"), environment), brand);

@@ -1,23 +1,7 @@
 import { z } from "zod";
 import { environment } from "../domain/events/fields.ts";
 import type { WebhookBodyFormat } from "../domain/events/partner.ts";
-
-interface EnvelopedBody {
-  id: string;
-  type: string;
-  apiVersion: string;
-  createdAt: string;
-  environment: string;
-  clinicId: string | null;
-  branchId: string | null;
-  data: { appointment?: { id: string }; endpoint?: { id: string } };
-}
-
-/** Body of a request to a receiver, and the value of its header `Content-Type`. */
-interface FormattedBody {
-  body: string;
-  contentType: string;
-}
+import type { WebhookBody } from "./webhook-body.ts";
 
 export const WEBHOOK_CONTENT_TYPES: Readonly<Record<WebhookBodyFormat, string>> = {
   standard: "application/json",
@@ -31,8 +15,9 @@ const APPLICATION_SOURCE = "/application";
  * Converts a webhook body to the format that an endpoint has chosen.
  *
  * @param body webhook body in the standard format, as JSON text
+ * @returns body of the request to a receiver, and the value of its header `Content-Type`
  */
-export function formatWebhookBody(body: string, format: WebhookBodyFormat): FormattedBody {
+export function formatWebhookBody(body: string, format: WebhookBodyFormat) {
   const contentType = WEBHOOK_CONTENT_TYPES[format];
   return { contentType, body: format === "standard" ? body : JSON.stringify(toCloudEvent(JSON.parse(body))) };
 }
@@ -41,8 +26,9 @@ export function formatWebhookBody(body: string, format: WebhookBodyFormat): Form
  * Converts a webhook body to a CloudEvent 1.0 in the structured mode. Extension attributes must have lower-case names.
  * An attribute cannot be null, so an event without clinic or branch has no `clinicid` or `branchid`.
  */
-function toCloudEvent({ id, type, data, ...envelope }: EnvelopedBody) {
-  const subject = data.appointment?.id ?? data.endpoint?.id;
+function toCloudEvent({ id, type, data, ...envelope }: WebhookBody) {
+  const { appointment, endpoint } = data as { appointment?: { id: string }; endpoint?: { id: string } };
+  const subject = appointment?.id ?? endpoint?.id;
   return {
     specversion: "1.0",
     id,

@@ -113,12 +113,10 @@ type Groups = typeof errorGroups;
 
 export type PartnerErrorCode = { [Group in keyof Groups]: keyof Groups[Group] }[keyof Groups];
 
-export const partnerErrors: Readonly<Record<PartnerErrorCode, string>> = {
-  ...errorGroups.retry,
-  ...errorGroups.token,
-  ...errorGroups.access,
-  ...errorGroups.request,
-};
+export const partnerErrors: Readonly<Record<PartnerErrorCode, string>> = Object.assign(
+  {},
+  ...Object.values(errorGroups),
+);
 
 export type PartnerRefusals = Readonly<Partial<Record<PartnerErrorCode, number>>>;
 

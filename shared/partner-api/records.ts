@@ -74,16 +74,9 @@ export function toPartnerAppointment(appointment: Appointment, revision: bigint)
 function listResources({ assignments }: Appointment): PartnerResource[] {
   return assignments
     .filter(({ active }) => active)
-    .map(({ resourceId: id, start: allocationStart, end: allocationEnd, id: assignmentId }) => {
-      return { assignmentId, resource: { id, allocationStart, allocationEnd } };
-    })
-    .sort((a, b) =>
-      compareTexts(a.resource.allocationStart + a.assignmentId, b.resource.allocationStart + b.assignmentId),
-    )
-    .map(({ resource }) => resource);
+    .sort((a, b) => (a.start + a.id < b.start + b.id ? -1 : 1))
+    .map(({ resourceId: id, start: allocationStart, end: allocationEnd }) => ({ id, allocationStart, allocationEnd }));
 }
-
-const compareTexts = (left: string, right: string) => (left < right ? -1 : 1);
 
 export const animalAccessText =
   "Animals whose data your application sees. `all`: all animals of the clinic. `linked`: animals with a link; other animals and appointments without an animal appear not to exist.";

@@ -13,23 +13,6 @@ const webhookEnvelope = {
   clinicId: z.guid(),
 };
 
-interface Envelope<Type, ClinicId, BranchId> {
-  id: string;
-  type: Type;
-  createdAt: string;
-  environment: Environment;
-  clinicId: ClinicId;
-  branchId: BranchId;
-}
-
-/** Creates a body. Its members have the same order in every body of an event, so that all have the same bytes. */
-function createBody<const Type, ClinicId, BranchId, Data>(
-  { id, type, createdAt, environment, clinicId, branchId }: Envelope<Type, ClinicId, BranchId>,
-  data: Data,
-) {
-  return { id, type, apiVersion: "v1" as const, createdAt, environment, clinicId, branchId, data };
-}
-
 /** Envelope of events about an endpoint. Such events belong to no branch. */
 const endpointEnvelope = {
   ...webhookEnvelope,
@@ -169,12 +152,16 @@ export type PublicEventRow = z.infer<typeof publicEventRow>;
 export const PUBLIC_EVENT_JSON_SQL = `'eventId', e.event_id, 'type', e.type, 'occurredAt', rfc3339(e.occurred_at),
   'clinicId', e.clinic_id, 'branchId', e.branch_id, 'appointmentId', e.appointment_id, 'animalId', e.animal_id, 'data', e.data`;
 
-/** Creates the body that webhooks and feed have for a row. */
+/**
+ * Creates the body that webhooks and feed have for a row. Its members have the same order in every body of an event, so
+ * that all have the same bytes.
+ */
 export function renderPublicEvent(row: PublicEventRow, environment: Environment): WebhookBody {
-  const { eventId, type, occurredAt, clinicId, branchId, appointmentId, animalId, data } = row;
-  const envelope = { id: eventId, type, createdAt: occurredAt, environment, clinicId, branchId };
-  if (!data.appointment) return createBody(envelope, data) as WebhookBody;
+  const { eventId: id, type, occurredAt: createdAt, clinicId, branchId, appointmentId, animalId, data } = row;
   const ids = { id: appointmentId, clinicId, branchId, animalId };
-  const appointment = { ...ids, ...data.appointment, updatedAt: occurredAt };
-  return createBody(envelope, { ...data, appointment }) as unknown as WebhookBody;
+  const appointment = data.appointment && { ...ids, ...data.appointment, updatedAt: createdAt };
+  return {
+    ...{ id, type, apiVersion: "v1", createdAt, environment, clinicId, branchId },
+    data: appointment ? { ...data, appointment } : data,
+  } as unknown as WebhookBody;
 }

@@ -229,7 +229,6 @@ const changedAppointmentResponse = {
 } as const;
 const sandboxAppointmentErrors = {
   ...changeErrors,
-  sandbox_only: 403,
   appointment_not_found: 404,
   fixture_appointment: 409,
   illegal_transition: 409,
@@ -301,7 +300,6 @@ export const partnerWrites = {
     request: linkWithdrawal,
     successResponse: endedLinkResponse,
     refusals: {
-      sandbox_only: 403,
       animal_link_not_found: 404,
       object_deleted: 409,
       validation_failed: 422,
@@ -317,7 +315,7 @@ export const partnerWrites = {
       description: "The access after the change.",
       body: z.strictObject({ ok, access: sandboxAccess.extend({ branchIds: z.array(z.guid()).nullable() }) }),
     },
-    refusals: { sandbox_only: 403, validation_failed: 422, ...changeErrors },
+    refusals: { validation_failed: 422, ...changeErrors },
   },
   resetSandbox: {
     description: `Resets the sandbox to the fixture data of today (UTC). Deletes existing appointments and their idempotency keys, effective from the next request, ends the links, and keeps webhook endpoints. Two resets on the same day give the same data. An application can reset its sandbox at most ${MAX_RESETS_PER_HOUR} times per hour.`,
@@ -326,7 +324,7 @@ export const partnerWrites = {
       description: "The sandbox after the reset.",
       body: z.strictObject({ ok, sandbox: publicSandbox.schema }),
     },
-    refusals: { sandbox_only: 403, object_deleted: 409, concurrent_changes: 503 },
+    refusals: { object_deleted: 409, concurrent_changes: 503 },
   },
   changeSandboxAppointmentStatus: {
     description:

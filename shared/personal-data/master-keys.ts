@@ -2,33 +2,24 @@ import type { Config } from "../runtime/config.ts";
 import { decrypt, encrypt } from "./aes-gcm.ts";
 import { DataKeyError, type DataKeyOwner } from "./data-keys.ts";
 
-interface WrappedKey {
-  masterKeyId: string;
-  wrappedKey: Buffer;
-}
-
-export interface MasterKeys {
-  currentId: string;
-  wrap(id: string, owner: DataKeyOwner, key: Buffer): WrappedKey;
-  /**
-   * Unwraps a data key.
-   *
-   * @throws {DataKeyError} if the master key is not configured or does not fit, or if the stored row was changed
-   */
-  unwrap(id: string, owner: DataKeyOwner, wrapped: WrappedKey): Buffer;
-}
+export type MasterKeys = ReturnType<typeof createMasterKeys>;
 
 /** Creates the wrapper of data keys. A wrapped key is bound to its id and owner, so rows cannot be exchanged. */
-export function createMasterKeys(config: Config<"PERSONAL_DATA_KEYS">["PERSONAL_DATA_KEYS"]): MasterKeys {
+export function createMasterKeys(config: Config<"PERSONAL_DATA_KEYS">["PERSONAL_DATA_KEYS"]) {
   const masterKeys = new Map(Object.entries(config.keys).map(([id, key]) => [id, Buffer.from(key, "base64")]));
   const currentKey = masterKeys.get(config.current) as Buffer;
   return {
     currentId: config.current,
-    wrap: (id, owner, key) => ({
+    wrap: (id: string, owner: DataKeyOwner, key: Buffer) => ({
       masterKeyId: config.current,
       wrappedKey: encrypt(currentKey, key, describeContext(id, owner)),
     }),
-    unwrap: (id, owner, { masterKeyId, wrappedKey }) => {
+    /**
+     * Unwraps a data key.
+     *
+     * @throws {DataKeyError} if the master key is not configured or does not fit, or if the stored row was changed
+     */
+    unwrap(id: string, owner: DataKeyOwner, { masterKeyId, wrappedKey }: { masterKeyId: string; wrappedKey: Buffer }) {
       const masterKey = masterKeys.get(masterKeyId);
       if (!masterKey) {
         const problem = `data key ${id} is wrapped by the master key ${masterKeyId}, which is not in PERSONAL_DATA_KEYS; add this master key`;

@@ -95,6 +95,6 @@ export async function createOtherObjects(log: EventLog, ids: Ids): Promise<void>
 export async function createTestLinkCode(log: EventLog, { animalId = "", clinicId = "", applicationId = "" }: Ids) {
   const expiresAt = toInstant(Date.now() + 3_600_000);
   const code = { animalId, clinicId, applicationId, linkId: randomUUID(), expiresAt };
-  const decide = consents.createLinkCode({ ...code, covers: "appointments_read" }, Date.now());
+  const decide = consents.createLinkCode({ ...code, covers: "appointments_read" });
   await handle(log, animalConsentAggregate, animalId, decide, { ...createTestOperatorContext(), clinicId });
 }

@@ -28,7 +28,6 @@ interface Appointment {
 }
 
 const linkCodes = createLinkCodes(JSON.parse(PERSONAL_DATA_KEYS));
-const HOUR_MS = 3_600_000;
 
 /** Runs the example program that keeps a copy of a calendar, and kills it while it waits for responses. */
 describe("the example program that keeps a calendar", function () {
@@ -263,7 +262,7 @@ describe("the example program that keeps a calendar", function () {
   async function createCode(animalId: string): Promise<string> {
     const { log } = service.api.command;
     const owner = { applicationId: partner.applicationId, clinicId: clinic.clinicId };
-    const request = { ...owner, animalId, covers: "appointments_write" as const, validityMs: HOUR_MS };
-    return (await createLinkCode({ log, linkCodes }, request, createTestOperatorContext())).code;
+    const request = { ...owner, animalId, covers: "appointments_write" as const, validMinutes: 60 };
+    return (await createLinkCode({ log, linkCodes }, request, createTestOperatorContext())).secrets.code;
   }
 });

@@ -1,7 +1,7 @@
 import { type Aggregate, createClinicRecorder, type Decision, defineAggregate } from "../aggregate.ts";
 import type { Customer } from "../clinic/customer.ts";
 import type { Resource } from "../clinic/resource.ts";
-import { DomainError } from "../domain-error.ts";
+import { DomainError, type ErrorDetail } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import { type AppointmentEvent, appointmentStreams, MAX_ALLOCATION_MINUTES } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
@@ -107,6 +107,15 @@ export function getEnd({
   return toInstant(Date.parse(scheduledAt) + durationMinutes * MINUTE_MS);
 }
 
+/** Thrown if an appointment request, move or import is invalid. Lists all problems. */
+export class InvalidAppointmentError extends DomainError {
+  declare readonly details: ErrorDetail[];
+
+  constructor(details: ErrorDetail[]) {
+    super("validation_failed", details.map(({ path, message }) => `${path} ${message}`).join("; "), details);
+  }
+}
+
 type AppointmentDecision = Decision<Appointment, AppointmentEvent>;
 
 /** Event type of a status transition. */
@@ -170,6 +179,8 @@ function refuseReasonAboutErased(
   if (reason !== null && appointment.isErased) refuseTextAboutErased("reason", "appointment");
 }
 
+export const NOT_IN_FUTURE: ErrorDetail = { path: "scheduledAt", message: "must be in the future" };
+
 interface AppointmentMove {
   scheduledAt: Instant;
   /** Default: unchanged. */
@@ -194,9 +205,7 @@ export function rescheduleAppointment(
     const { id: appointmentId, status } = appointment;
     const { scheduledAt, durationMinutes = appointment.durationMinutes, reason } = move;
     if (status !== "requested" && status !== "confirmed") refuseTransition(status, "rescheduled");
-    if (Date.parse(scheduledAt) <= now) {
-      throw new DomainError("time_not_in_future", "the new time must be in the future");
-    }
+    if (Date.parse(scheduledAt) <= now) throw new InvalidAppointmentError([NOT_IN_FUTURE]);
     if (scheduledAt === appointment.scheduledAt && durationMinutes === appointment.durationMinutes) return [];
     refuseReasonAboutErased(reason, appointment, customer);
     const data = { appointmentId, scheduledAt, durationMinutes, reason };

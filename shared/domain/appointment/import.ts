@@ -10,8 +10,8 @@ import { deriveAssignmentId } from "../events/ids.ts";
 import { isErased } from "../personal-data/erasure.ts";
 import { MINUTE_MS } from "../time/local-time.ts";
 import { type Instant, toInstant } from "../time/rfc3339.ts";
-import { type Appointment, FINAL_STATUSES, getEnd } from "./appointment.ts";
-import { InvalidAppointmentError, isRepeated, OWNER_ERASED } from "./request.ts";
+import { type Appointment, FINAL_STATUSES, getEnd, InvalidAppointmentError } from "./appointment.ts";
+import { isRepeated, OWNER_ERASED } from "./request.ts";
 
 type ImportedData = DataOf<AppointmentEvent, "AppointmentImported">;
 

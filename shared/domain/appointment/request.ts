@@ -7,7 +7,7 @@ import type { AppointmentEvent } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
 import type { ConsentCoverage } from "../events/consent.ts";
 import { isErased } from "../personal-data/erasure.ts";
-import type { Appointment } from "./appointment.ts";
+import { type Appointment, InvalidAppointmentError, NOT_IN_FUTURE } from "./appointment.ts";
 
 export type AppointmentRequest = Omit<DataOf<AppointmentEvent, "AppointmentRequested">, "customerId">;
 
@@ -24,15 +24,6 @@ interface RequestContext {
   permittedBranchIds: string[] | null;
   /** Time of the request. Milliseconds since 1970. */
   now: number;
-}
-
-/** Thrown if an appointment request or import is invalid. Lists all problems. */
-export class InvalidAppointmentError extends DomainError {
-  declare readonly details: ErrorDetail[];
-
-  constructor(details: ErrorDetail[]) {
-    super("validation_failed", details.map(({ path, message }) => `${path} ${message}`).join("; "), details);
-  }
 }
 
 /**
@@ -102,8 +93,6 @@ function findFurtherProblems({ scheduledAt }: AppointmentRequest, context: Reque
   if (isAnimalVisible(context) && context.customer && isErased(context.customer)) {
     details.push({ path: "animalId", message: OWNER_ERASED });
   }
-  if (Date.parse(scheduledAt) <= context.now) {
-    details.push({ path: "scheduledAt", message: "must be in the future" });
-  }
+  if (Date.parse(scheduledAt) <= context.now) details.push(NOT_IN_FUTURE);
   return details;
 }

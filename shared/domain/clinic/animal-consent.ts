@@ -9,9 +9,6 @@ import {
 } from "../events/consent.ts";
 import { requireOwnedBy } from "../preconditions.ts";
 
-/** Shortest and longest validity of a link code, in milliseconds. */
-export const LINK_CODE_VALIDITY_MS = { min: 15 * 60_000, max: 7 * 24 * 60 * 60_000 };
-
 type ConsentSummary = DataOf<AnimalConsentEvent, "AnimalConsentSummarized">["consents"][number];
 
 /** Code and link of an application. `lastLinkId` remains after the end of the link. */
@@ -73,22 +70,9 @@ export const animalLinkCodeAggregate: Aggregate<typeof animalLinkCodeStreams, { 
 
 type AnimalConsentDecision = Decision<AnimalConsent, AnimalConsentEvent>;
 
-/**
- * Creates a link code. The caller checks that the animal belongs to the clinic, and that its owner is not erased.
- *
- * @param now milliseconds since 1970
- * @throws {DomainError} `link_code_validity`
- */
-export function createLinkCode(
-  data: DataOf<AnimalConsentEvent, "AnimalLinkCodeCreated">,
-  now: number,
-): AnimalConsentDecision {
-  return () => {
-    const validityMs = Date.parse(data.expiresAt) - now;
-    if (validityMs < LINK_CODE_VALIDITY_MS.min || validityMs > LINK_CODE_VALIDITY_MS.max)
-      throw new DomainError("link_code_validity", "a link code must be valid for 15 minutes to 7 days");
-    return [{ type: "AnimalLinkCodeCreated", data }];
-  };
+/** Creates a link code. The caller checks that the animal belongs to the clinic, and that its owner is not erased. */
+export function createLinkCode(data: DataOf<AnimalConsentEvent, "AnimalLinkCodeCreated">): AnimalConsentDecision {
+  return () => [{ type: "AnimalLinkCodeCreated", data }];
 }
 
 interface Redemption extends Omit<DataOf<AnimalConsentEvent, "AnimalLinked">, "covers"> {

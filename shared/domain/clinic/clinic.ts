@@ -7,7 +7,6 @@ import type { Environment } from "../events/fields.ts";
 import type { PersonalDataCategory } from "../personal-data/person.ts";
 import { registerIdempotently, requireExisting } from "../preconditions.ts";
 import { DEFAULT_GRID_MINUTES } from "../scheduling/free-times.ts";
-import { requireCurrency, requireLocale, requireTimeZone } from "./locality.ts";
 
 export type ClinicStatus = "active" | "suspended" | "closed";
 export type ClinicRegistration = DataOf<ClinicEvent, "ClinicRegistered">;
@@ -78,9 +77,6 @@ type ClinicDecision = Decision<Clinic, ClinicEvent>;
 
 export function registerClinic(data: ClinicRegistration): ClinicDecision {
   return (state) => {
-    requireTimeZone(data.timezone);
-    requireCurrency(data.currency);
-    requireLocale(data.locale);
     if (data.demoExpiresAt !== null && !data.isDemo)
       throw new DomainError("expiry_without_demo", "only a demo clinic can expire");
     return registerIdempotently(state?.registration, { type: "ClinicRegistered", data }, "clinic");

@@ -1,14 +1,4 @@
-import { DomainError } from "../domain-error.ts";
-import { TIME_ZONE_RULE, timeZones } from "../time/time-zone.ts";
-
-/**
- * Requires UTC or an IANA time zone in the form `Area/City`.
- *
- * @throws {DomainError} `invalid_timezone`
- */
-export function requireTimeZone(name: string): void {
-  if (!timeZones.has(name)) throw new DomainError("invalid_timezone", `timezone ${TIME_ZONE_RULE}`);
-}
+import { clinicStreams } from "../events/clinic.ts";
 
 /**
  * Currencies in which a clinic can have prices: the codes of ISO 4217 that are active as of 2026-01-01 (list one,
@@ -28,26 +18,22 @@ export const currencies: ReadonlySet<string> = new Set(
     .split(/\s+/),
 );
 
-/**
- * Requires an active currency code of ISO 4217.
- *
- * @throws {DomainError} `invalid_currency`
- */
-export function requireCurrency(code: string): void {
-  if (!currencies.has(code)) throw new DomainError("invalid_currency", `${code} is not an active ISO 4217 currency`);
-}
+export const currency = clinicStreams.events.ClinicRegistered.shape.currency.refine(
+  (code) => currencies.has(code),
+  "must be an active ISO 4217 currency",
+);
 
-/**
- * Requires a BCP 47 language tag that the runtime knows.
- *
- * @throws {DomainError} `invalid_locale`
- */
-export function requireLocale(tag: string): void {
+export const locale = clinicStreams.events.ClinicRegistered.shape.locale.refine(
+  isKnownLocale,
+  "must be a known BCP 47 locale",
+);
+
+function isKnownLocale(tag: string): boolean {
   try {
-    if (Intl.DateTimeFormat.supportedLocalesOf(tag).length > 0) return;
+    return Intl.DateTimeFormat.supportedLocalesOf(tag).length > 0;
   } catch (error) {
     // Intl throws a RangeError for a malformed tag.
-    if (!(error instanceof RangeError)) throw error;
+    if (error instanceof RangeError) return false;
+    throw error;
   }
-  throw new DomainError("invalid_locale", `${tag} is not a known BCP 47 locale`);
 }

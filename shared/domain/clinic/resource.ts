@@ -5,7 +5,6 @@ import type { DataOf } from "../events/category.ts";
 import { type ResourceEvent, resourceStreams } from "../events/clinic.ts";
 import { registerIdempotently } from "../preconditions.ts";
 import { type Clinic, requireBranch } from "./clinic.ts";
-import { requireTimeZone } from "./locality.ts";
 
 type ResourceAddition = DataOf<ResourceEvent, "ResourceAdded">;
 export type AvailabilityRule = Omit<DataOf<ResourceEvent, "AvailabilityRuleSet">, "resourceId">;
@@ -44,7 +43,6 @@ export function addResource(
 ): Decision<Resource, ResourceEvent> {
   return (state) => {
     const timezone = addition.timezone ?? clinic.timezone;
-    requireTimeZone(timezone);
     requireBranch(clinic, addition.branchId);
     const data = { ...addition, timezone };
     return registerIdempotently(state?.addition, { type: "ResourceAdded", data }, "resource");

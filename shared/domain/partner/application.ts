@@ -114,7 +114,8 @@ function parseOrigin(url: string): string {
   throw new DomainError("invalid_origin", "an origin must have the form https://hooks.example.com");
 }
 
-function requireActiveApplication(state: Application | undefined): Application {
+/** @throws {DomainError} `application_not_found`, `application_revoked` */
+export function requireActiveApplication(state: Application | undefined): Application {
   const application = requireExisting(state, "application");
   if (application.revoked) throw new DomainError("application_revoked", "the application is revoked");
   return application;

@@ -6,7 +6,7 @@ import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type AnimalAccess, type InstallationEvent, installationStreams, type Scope } from "../events/partner.ts";
 import { requireExisting } from "../preconditions.ts";
-import type { Application } from "./application.ts";
+import { type Application, requireActiveApplication } from "./application.ts";
 
 type Grant = DataOf<InstallationEvent, "InstallationApproved">;
 
@@ -49,8 +49,7 @@ export function requestInstallation(
   clinic: Clinic,
 ): InstallationDecision {
   return (state) => {
-    const application = requireExisting(foundApplication, "application");
-    if (application.revoked) throw new DomainError("application_revoked", "the application is revoked");
+    const application = requireActiveApplication(foundApplication);
     if (application.environment !== clinic.environment) {
       throw new DomainError("environment_mismatch", "the application and the clinic belong to different environments");
     }

@@ -2,6 +2,7 @@ import { type Aggregate, type Decision, defineAggregate } from "../aggregate.ts"
 import { DomainError } from "../domain-error.ts";
 import type { DataOf } from "../events/category.ts";
 import { type DisabledReason, type WebhookEndpointEvent, webhookEndpointStreams } from "../events/partner.ts";
+import { refuseExisting, requireExisting } from "../preconditions.ts";
 
 export interface Endpoint extends Omit<DataOf<WebhookEndpointEvent, "WebhookEndpointSummarized">, "endpointId"> {
   id: string;
@@ -54,7 +55,7 @@ export type EndpointOwner = Pick<Endpoint, "applicationId" | "clinicId" | "envir
 
 export function registerEndpoint(data: DataOf<WebhookEndpointEvent, "WebhookEndpointRegistered">): EndpointDecision {
   return (state) => {
-    if (state) throw new DomainError("webhook_endpoint_exists", "the id already belongs to another endpoint");
+    refuseExisting(state, "webhook_endpoint");
     return [{ type: "WebhookEndpointRegistered", data: { ...data, events: [...new Set(data.events)] } }];
   };
 }
@@ -110,7 +111,7 @@ export function testEndpoint(testId: string): EndpointDecision {
 
 /** Revokes an endpoint permanently. Revoking a revoked endpoint changes nothing. */
 export const revokeEndpoint: EndpointDecision = (state) => {
-  const { id: endpointId, status } = requireExistingEndpoint(state);
+  const { id: endpointId, status } = requireExisting(state, "webhook_endpoint");
   return status === "revoked" ? [] : [{ type: "WebhookEndpointRevoked", data: { endpointId } }];
 };
 
@@ -124,7 +125,7 @@ export function requireOwnEndpoint(state: Endpoint | undefined, owner: EndpointO
     state?.applicationId === owner.applicationId &&
     state.clinicId === owner.clinicId &&
     state.environment === owner.environment;
-  return requireExistingEndpoint(isOwn ? state : undefined);
+  return requireExisting(isOwn ? state : undefined, "webhook_endpoint");
 }
 
 /**
@@ -138,27 +139,13 @@ export function requireActiveEndpoint(state: Endpoint | undefined): Endpoint {
   throw new DomainError("webhook_endpoint_disabled", "the webhook endpoint is disabled; enable it first");
 }
 
-/** @throws {DomainError} `webhook_endpoint_not_found` */
-export function requireExistingEndpoint(state: Endpoint | undefined): Endpoint {
-  return state ?? refuseUnknownEndpoint();
-}
-
-/**
- * Reports an endpoint as missing.
- *
- * @throws {DomainError} `webhook_endpoint_not_found`, always
- */
-export function refuseUnknownEndpoint(): never {
-  throw new DomainError("webhook_endpoint_not_found", "there is no such webhook endpoint");
-}
-
 /**
  * Requires that an endpoint exists and is not revoked.
  *
  * @throws {DomainError} `webhook_endpoint_not_found`, `webhook_endpoint_revoked`
  */
 export function requireNotRevoked(state: Endpoint | undefined): Endpoint {
-  const endpoint = requireExistingEndpoint(state);
+  const endpoint = requireExisting(state, "webhook_endpoint");
   if (endpoint.status !== "revoked") return endpoint;
   throw new DomainError("webhook_endpoint_revoked", "the webhook endpoint is revoked");
 }

@@ -11,19 +11,41 @@ export interface Place {
 
 export type HolderEvent = AppointmentEvent | HoldEvent;
 
-/** Returns the place that an event of an appointment or a hold takes; undefined if it takes none. */
-export function findPlace({ type, data }: HolderEvent): Place | undefined {
+/** What an event takes, moves or releases. */
+interface Taking {
+  /** Id of the assignment or the hold. */
+  takerId?: string | undefined;
+  /** Place that the event takes; undefined if it takes none. */
+  place?: Place | undefined;
+  reservationId?: string | undefined;
+}
+
+/** Returns what an event of an appointment or a hold takes, moves or releases. */
+export function findTaking({ type, data }: HolderEvent): Taking {
   switch (type) {
-    case "AppointmentRequested":
-      return data.place && { resourceId: data.place.resourceId, startsAt: data.scheduledAt, endsAt: getEnd(data) };
-    case "ResourceAllocated":
-      return { resourceId: data.resourceId, startsAt: data.allocationStart, endsAt: data.allocationEnd };
-    case "HoldPlaced":
-      return data.resourceId === null
-        ? undefined
-        : { resourceId: data.resourceId, startsAt: data.startsAt, endsAt: data.endsAt };
+    case "AppointmentRequested": {
+      if (!data.place) return {};
+      const { assignmentId: takerId, resourceId, reservationId } = data.place;
+      return { takerId, reservationId, place: { resourceId, startsAt: data.scheduledAt, endsAt: getEnd(data) } };
+    }
+    case "ResourceAllocated": {
+      const { assignmentId: takerId, resourceId, reservationId } = data;
+      return {
+        takerId,
+        reservationId,
+        place: { resourceId, startsAt: data.allocationStart, endsAt: data.allocationEnd },
+      };
+    }
+    case "HoldPlaced": {
+      const { holdId: takerId, resourceId, reservationId, startsAt, endsAt } = data;
+      return { takerId, reservationId, place: resourceId === null ? undefined : { resourceId, startsAt, endsAt } };
+    }
+    case "ResourceReleased":
+      return { takerId: data.assignmentId };
+    case "HoldReleased":
+      return { takerId: data.holdId };
     default:
-      return undefined;
+      return {};
   }
 }
 
@@ -31,11 +53,6 @@ export function findPlace({ type, data }: HolderEvent): Place | undefined {
 export function withReservation<Event extends HolderEvent>(event: Event, reservationId: string): Event {
   if (event.type !== "AppointmentRequested") return { ...event, data: { ...event.data, reservationId } };
   return { ...event, data: { ...event.data, place: { ...event.data.place, reservationId } } };
-}
-
-function findReservationId({ type, data }: HolderEvent): string | undefined {
-  if (type === "AppointmentRequested") return data.place?.reservationId;
-  return type === "ResourceAllocated" || type === "HoldPlaced" ? data.reservationId : undefined;
 }
 
 /** Record of a reservation in the stream of its appointment or hold. */
@@ -55,8 +72,7 @@ export function foldReservations(
   const currentIds = new Map<string, string>();
   for (const event of events) {
     const { revision, type, data } = event;
-    const takerId = findTakerId(event);
-    const reservationId = findReservationId(event);
+    const { takerId, place, reservationId } = findTaking(event);
     const formerId = takerId !== undefined && currentIds.get(takerId);
     const former = formerId ? uses.get(formerId) : undefined;
     if (former) former.endedAt ??= revision;
@@ -64,25 +80,9 @@ export function foldReservations(
     if (type === "ReservationAbandoned" || type === "HoldReservationAbandoned") {
       if (!uses.has(data.reservationId)) uses.set(data.reservationId, { place: undefined, endedAt: revision });
     } else if (takerId !== undefined && reservationId !== undefined && !uses.has(reservationId)) {
-      uses.set(reservationId, { place: findPlace(event), endedAt: undefined });
+      uses.set(reservationId, { place, endedAt: undefined });
       currentIds.set(takerId, reservationId);
     }
   }
   return uses;
-}
-
-/** Returns the id of the assignment or the hold whose place an event takes, moves or releases. */
-function findTakerId({ type, data }: HolderEvent): string | undefined {
-  switch (type) {
-    case "AppointmentRequested":
-      return data.place?.assignmentId;
-    case "ResourceAllocated":
-    case "ResourceReleased":
-      return data.assignmentId;
-    case "HoldPlaced":
-    case "HoldReleased":
-      return data.holdId;
-    default:
-      return undefined;
-  }
 }

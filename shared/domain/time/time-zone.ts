@@ -39,10 +39,7 @@ export const timeZones: ReadonlySet<string> = new Set([
   ...RENAMED_TIME_ZONES,
 ]);
 
-/** Error message for a name that is not in `timeZones`. */
-export const TIME_ZONE_RULE = "must be an IANA time zone such as Europe/Zurich, or UTC";
-
 export const timeZone = z
   .string()
-  .refine((name) => timeZones.has(name), TIME_ZONE_RULE)
+  .refine((name) => timeZones.has(name), "must be an IANA time zone such as Europe/Zurich, or UTC")
   .describe("IANA time zone, such as Europe/Zurich");

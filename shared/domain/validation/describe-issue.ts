@@ -15,6 +15,15 @@ const FORMAT_RULES: Record<string, string> = {
   datetime: "must be an RFC 3339 date-time in UTC",
 };
 
+/** Lists the problems of an input: one for each invalid or unknown field, with a phrase that follows its name. */
+export function listIssues({ issues }: z.ZodError): { path: PropertyKey[]; message: string }[] {
+  return issues.flatMap((issue) =>
+    issue.code === "unrecognized_keys"
+      ? issue.keys.map((key) => ({ path: [...issue.path, key], message: "is not a known field" }))
+      : [{ path: issue.path, message: describeIssue(issue) }],
+  );
+}
+
 /**
  * Describes a validation issue for the author of a request or command, as a phrase that follows the field's name, such
  * as `must be a UUID`.

@@ -212,14 +212,14 @@ describe("a clinic at a time, and who could read its records", () => {
     ]);
     const linkCodes = createLinkCodes(JSON.parse(PERSONAL_DATA_KEYS));
     const owner = { applicationId, clinicId };
-    const request = { ...owner, animalId, covers: "appointments_read" as const, validityMs: 3_600_000 };
-    const { code } = await createLinkCode({ log, linkCodes }, request, createTestOperatorContext());
+    const request = { ...owner, animalId, covers: "appointments_read" as const, validMinutes: 60 };
+    const { secrets } = await createLinkCode({ log, linkCodes }, request, createTestOperatorContext());
     const context = {
       ...createTestOperatorContext(),
       clinicId,
       actor: { type: "application" as const, id: applicationId },
     };
-    await redeemLinkCode({ log, linkCodes }, { ...owner, code, sandbox: null }, context);
+    await redeemLinkCode({ log, linkCodes }, { ...owner, ...secrets, sandbox: null }, context);
     const linkedAt = await readLastTime(`animalConsent-${animalId}`);
     await withdrawLink(log, { ...owner, animalId, requestedBy: "owner" }, createTestOperatorContext());
     const withdrawnAt = await readLastTime(`animalConsent-${animalId}`);

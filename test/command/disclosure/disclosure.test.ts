@@ -99,10 +99,10 @@ describe("customer disclose", () => {
     const owner = { applicationId: application.applicationId, clinicId };
     await installApplication(log, application, history, { animalAccess: "linked" });
     const linkCodes = createLinkCodes(JSON.parse(PERSONAL_DATA_KEYS));
-    const request = { ...owner, animalId, covers: "appointments_read" as const, validityMs: 3_600_000 };
+    const request = { ...owner, animalId, covers: "appointments_read" as const, validMinutes: 60 };
     const context = createTestOperatorContext();
-    const { code } = await createLinkCode({ log, linkCodes }, request, context);
-    await redeemLinkCode({ log, linkCodes }, { ...owner, code, sandbox: null }, { ...context, clinicId });
+    const { secrets } = await createLinkCode({ log, linkCodes }, request, context);
+    await redeemLinkCode({ log, linkCodes }, { ...owner, ...secrets, sandbox: null }, { ...context, clinicId });
     await createLinkCode({ log, linkCodes }, { ...request, covers: "appointments_write" }, context);
   }
 

@@ -1,8 +1,7 @@
 import { expect } from "chai";
-import { appointmentAggregate } from "../../../shared/domain/appointment/appointment.ts";
+import { appointmentAggregate, InvalidAppointmentError } from "../../../shared/domain/appointment/appointment.ts";
 import * as imports from "../../../shared/domain/appointment/import.ts";
 import { type AppointmentImport, deriveOccurredAt } from "../../../shared/domain/appointment/import.ts";
-import { InvalidAppointmentError } from "../../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../../shared/domain/clinic/animal.ts";
 import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { customerAggregate } from "../../../shared/domain/clinic/customer.ts";

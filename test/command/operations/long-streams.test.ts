@@ -123,7 +123,7 @@ describe("commands on streams that a tenant has lengthened by 2,000 events", () 
     const [application, otherApplication] = [await createApplication(log), await createApplication(log)];
     for (const installed of [application, otherApplication]) await installApplication(log, installed, clinic);
     const ids = { applicationId: application.applicationId, clinicId: clinic.clinicId, animalId: clinic.animalId };
-    const input = { ...ids, covers: "appointments_write" as const, validityMs: 3_600_000 };
+    const input = { ...ids, covers: "appointments_write" as const, validMinutes: 60 };
     const linkCodes = createLinkCodes(JSON.parse(PERSONAL_DATA_KEYS));
     return { linkCodes, otherApplicationId: otherApplication.applicationId, input };
   }
@@ -239,14 +239,14 @@ describe("commands on streams that a tenant has lengthened by 2,000 events", () 
     const { linkCodes, otherApplicationId, input } = world;
     const { animalId } = input;
     const other = { ...input, applicationId: otherApplicationId };
-    const { code: otherCode } = await createLinkCode({ log, linkCodes }, other, context);
+    const { secrets: otherSecrets } = await createLinkCode({ log, linkCodes }, other, context);
     const redeem = (applicationId: string, code: string) =>
       redeemLinkCode(
         { log, linkCodes },
         { applicationId, clinicId: input.clinicId, code, sandbox: null },
         { ...context, clinicId: input.clinicId },
       );
-    const { link: otherLink } = await redeem(otherApplicationId, otherCode);
+    const { link: otherLink } = await redeem(otherApplicationId, otherSecrets.code);
     const link = { animalId, clinicId: input.clinicId, applicationId: input.applicationId, linkId: randomUUID() };
     const created = { ...link, covers: input.covers, expiresAt: previousExpiresAt };
     const cycle = Array.from({ length: 24 }, () => [
@@ -254,8 +254,8 @@ describe("commands on streams that a tenant has lengthened by 2,000 events", () 
       { type: "AnimalLinkWithdrawn", data: { ...link, requestedBy: "owner" } } as const,
     ]).flat();
     await lengthen(animalConsentAggregate, animalId, cycle);
-    const { code } = await expectBounded("create", createLinkCode({ log, linkCodes }, input, context));
-    const redemption = await expectBounded("redeem", redeem(input.applicationId, code));
+    const { secrets } = await expectBounded("create", createLinkCode({ log, linkCodes }, input, context));
+    const redemption = await expectBounded("redeem", redeem(input.applicationId, secrets.code));
     const ending = { ...link, linkId: redemption.link.linkId, sandbox: null, requestedBy: "application" as const };
     await expectBounded("end", endLink(log, ending, { ...context, clinicId: input.clinicId }));
     const { state } = await expectBounded("withdraw", withdrawLink(log, { ...other, requestedBy: "owner" }, context));

@@ -139,7 +139,7 @@ describe("commands over HTTP", () => {
     const application = await createApplication(log);
     await installApplication(log, application, clinic);
     const link = { applicationId: application.applicationId, clinicId: clinic.clinicId, animalId: clinic.animalId };
-    const code = { ...link, covers: "appointments_read" as const, validityMs: 3_600_000 };
+    const code = { ...link, covers: "appointments_read" as const, validMinutes: 60 };
     const createCode = () => createLinkCode({ log, linkCodes: createLinkCodes(keys) }, code, context);
     await createCode();
     const headers = { "Idempotency-Key": randomUUID() };

@@ -64,14 +64,13 @@ describe("animal links", () => {
 
   async function createCode(
     { partner, clinic }: Installation,
-    options: { animalId?: string; covers?: ConsentCoverage; validityMs?: number; createdAt?: number } = {},
+    options: { animalId?: string; covers?: ConsentCoverage; createdAt?: number } = {},
   ): Promise<string> {
-    const { animalId = clinic.animalId, covers = "appointments_write", validityMs = HOUR_MS, createdAt } = options;
+    const { animalId = clinic.animalId, covers = "appointments_write", createdAt } = options;
     const owner = { applicationId: partner.applicationId, clinicId: clinic.clinicId };
     const context = createTestOperatorContext(createdAt);
-    return (
-      await createLinkCode({ log: api.command.log, linkCodes }, { ...owner, animalId, covers, validityMs }, context)
-    ).code;
+    const input = { ...owner, animalId, covers, validMinutes: 60 };
+    return (await createLinkCode({ log: api.command.log, linkCodes }, input, context)).secrets.code;
   }
   const withdraw = ({ partner, clinic }: Installation) =>
     withdrawLink(

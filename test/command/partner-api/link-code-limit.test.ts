@@ -61,8 +61,9 @@ describe("the limit of wrong link codes", () => {
       const details = { name: "Duman", species: "dog", breed: null, sex: null, birthDate: null, microchip: null };
       const registration = { animalId, clinicId, customerId, ...details, weightKg: null };
       await registerAnimal(command.log, registration, createTestOperatorContext());
-      const input = { applicationId, clinicId, animalId, covers: "appointments_read" as const, validityMs: 3_600_000 };
-      codes.push((await createLinkCode({ log: command.log, linkCodes }, input, createTestOperatorContext())).code);
+      const input = { applicationId, clinicId, animalId, covers: "appointments_read" as const, validMinutes: 60 };
+      const { secrets } = await createLinkCode({ log: command.log, linkCodes }, input, createTestOperatorContext());
+      codes.push(secrets.code);
     }
     return codes;
   }

@@ -73,7 +73,7 @@ describe("revocations with two command processes", () => {
     const { log } = command;
     const world = await createPartnerWorld(command);
     const linkCodes = createLinkCodes(JSON.parse(PERSONAL_DATA_KEYS));
-    const code = { ...world, covers: "appointments_write", validityMs: 3_600_000 } as const;
+    const code = { ...world, covers: "appointments_write", validMinutes: 60 } as const;
     await createLinkCode({ log, linkCodes }, code, context);
     const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
     await client.tombstoneStream(`clinic-${world.clinicId}`);

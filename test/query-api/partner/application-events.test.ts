@@ -104,10 +104,10 @@ describe("the feed of an application", () => {
     const { applicationId, clinicId, animalId } = world;
     const services = { log: api.command.log, linkCodes: createLinkCodes(JSON.parse(PERSONAL_DATA_KEYS)) };
     const owner = { applicationId, clinicId };
-    const codeRequest = { ...owner, animalId, covers: "appointments_read" as const, validityMs: 3_600_000 };
-    const { code } = await createLinkCode(services, codeRequest, context);
+    const codeRequest = { ...owner, animalId, covers: "appointments_read" as const, validMinutes: 60 };
+    const { secrets } = await createLinkCode(services, codeRequest, context);
     const partnerContext = { ...context, clinicId, environment: world.environment };
-    const { link } = await redeemLinkCode(services, { ...owner, code, sandbox: null }, partnerContext);
+    const { link } = await redeemLinkCode(services, { ...owner, ...secrets, sandbox: null }, partnerContext);
     await withdrawLink(api.command.log, { ...owner, animalId, requestedBy: "owner" }, context);
     const { events } = await awaitEvents(3);
     expect(events.map(({ type }) => type)).to.deep.equal([

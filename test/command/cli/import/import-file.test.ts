@@ -168,7 +168,7 @@ describe("an import", () => {
     expect(problems).to.deep.equal([
       "line 3: refused: $.customerId the id already belongs to another customer (customer_exists)",
       "line 4: refused: $.customerId line 3 about the same object failed (follows_failure)",
-      "line 5: $.customerId is missing; $.fullName must be of type string; $.colour is not a field of this command",
+      "line 5: $.customerId is missing; $.fullName must be of type string; $.colour is not a known field",
       "line 6: is not valid JSON at column 1",
       'line 7: $.command "hospital open" cannot be imported; see `import --help`',
       'line 8: $.command "partner issue-credential" cannot be imported; see `import --help`',

@@ -62,7 +62,7 @@ describe("the lines of an import", () => {
         "$.fullName must be of type string",
       );
       expect(await importInvalidLine(formatCustomer(`"fullName": "Ada", "more": ${nest(levels, "[", "]")}`))).to.equal(
-        "$.more is not a field of this command",
+        "$.more is not a known field",
       );
       expect(await importInvalidLine(nest(levels, "[", "]"))).to.equal("$ is not a JSON object");
     });
@@ -115,7 +115,7 @@ describe("the lines of an import", () => {
       "$.command is not a string and cannot be imported; see `import --help`",
     );
     expect(await importInvalidLine(formatCustomer('"fullName": "Ada", "a b": 1'))).to.equal(
-      '$["a b"] is not a field of this command',
+      '$["a b"] is not a known field',
     );
   });
 

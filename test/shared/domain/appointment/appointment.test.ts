@@ -5,8 +5,9 @@ import {
   type Appointment,
   type AppointmentStatus,
   appointmentAggregate,
+  type InvalidAppointmentError,
 } from "../../../../shared/domain/appointment/appointment.ts";
-import type { AppointmentRequest, InvalidAppointmentError } from "../../../../shared/domain/appointment/request.ts";
+import type { AppointmentRequest } from "../../../../shared/domain/appointment/request.ts";
 import * as requests from "../../../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../../../shared/domain/clinic/animal.ts";
 import { clinicAggregate } from "../../../../shared/domain/clinic/clinic.ts";
@@ -286,7 +287,7 @@ describe("appointment", () => {
     );
     givenAppointment(requested).when(
       appointments.rescheduleAppointment({ scheduledAt: DEFAULT_EVENT_TIME, reason: null }, undefined, now),
-      "time_not_in_future",
+      "validation_failed",
     );
     givenAppointment(requested, checkedIn).when(
       appointments.rescheduleAppointment({ scheduledAt: toInstantInMinutes(120), reason: null }, undefined, now),

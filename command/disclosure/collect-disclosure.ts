@@ -23,7 +23,6 @@ import { accessesQuery, readAuditorName } from "../audit/access/list-accesses.ts
 import { recordAccess } from "../audit/access/record-access.ts";
 import type { IndexedLog } from "../audit/index/read-rows.ts";
 import { readClinicRegistration, readFirstEvent } from "../audit/log/read-stream.ts";
-import { OPERATOR_SCOPE } from "../audit/queries/audit-query.ts";
 import { type CommandContext, loadAggregate } from "../handling/handle.ts";
 import { findPersonRecords, type PersonEvent, type PersonRecords } from "./person-records.ts";
 
@@ -172,8 +171,7 @@ async function describeAccesses(
   { events }: PersonRecords,
   names: NameFinder,
 ) {
-  const { signal } = new AbortController();
-  const options = { client, index, dataKeys, ...OPERATOR_SCOPE, signal };
+  const options = { client, index, dataKeys, permittedClinicIds: null };
   const accesses = await accessesQuery.run(accessesQuery.schema.parse({ customer: customerId }), options);
   return describeAll(accesses, async ({ accessId: id, at, actor, action, relation, asked }) => {
     const query = asked ?? {};

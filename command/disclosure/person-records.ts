@@ -9,7 +9,6 @@ import { decryptEvent, findKeysOf, isDecryptionError } from "../../shared/person
 import type { IndexedLog } from "../audit/index/read-rows.ts";
 import { type LogEvent, toRecordedEvent } from "../audit/log/audit-event.ts";
 import { readStreamEvents } from "../audit/log/read-stream.ts";
-import { OPERATOR_SCOPE } from "../audit/queries/audit-query.ts";
 import { eventsQuery } from "../audit/queries/list-events.ts";
 import { getCategoryName } from "../audit/queries/query-fields.ts";
 import { getFold } from "../audit/state/replay.ts";
@@ -60,8 +59,7 @@ export async function findPersonRecords(
   /** First revision of each stream. */
   const streams = new Map<string, number>();
   const query = eventsQuery.schema.parse({ customer: customerId });
-  const { signal } = new AbortController();
-  const options = { client, index, dataKeys, ...OPERATOR_SCOPE, signal };
+  const options = { client, index, dataKeys, permittedClinicIds: null };
   for await (const auditEvent of await eventsQuery.run(query, options)) {
     if (!(getCategoryName(auditEvent.stream) in records) || auditEvent.clinicId !== clinicId) continue;
     if (!streams.has(auditEvent.stream)) streams.set(auditEvent.stream, auditEvent.revision);

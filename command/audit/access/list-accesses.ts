@@ -24,7 +24,7 @@ import {
   toRange,
   toSubjectKey,
 } from "../queries/query-fields.ts";
-import { getClinicIds } from "./visibility.ts";
+import { getClinicIds, isVisible } from "./visibility.ts";
 
 const accessesQuerySchema = z
   .strictObject({
@@ -60,8 +60,8 @@ export interface ClinicAccess extends Pick<AuditEvent, "position" | "actor"> {
 }
 
 /**
- * Lists who read or exported the records of a clinic or of another subject, in log order or in the reverse order. Lists nothing for a clinic or
- * a subject outside the reader's scope. The iteration throws {@link LogUnavailableError}.
+ * Lists who read or exported the records of a clinic or of another subject, in log order or in the reverse order.
+ * Lists nothing for a clinic or a subject outside the reader's scope. The iteration throws {@link LogUnavailableError}.
  */
 export const accessesQuery: AuditQuery<typeof accessesQuerySchema, ItemStream<ClinicAccess>> = {
   action: "accesses",
@@ -87,7 +87,7 @@ async function* readAccesses(query: AccessesQuery, options: ReadOptions): AsyncG
   const rowQuery = { ...keys, from, to, ...toRange(query, logEnd), clinicIds: null };
   const pageSize = Math.min(MAX_PAGE_SIZE, query.limit ?? MAX_PAGE_SIZE);
   for await (const { auditEvent, catalogEvent, row } of readIndexedEvents(options, rowQuery, undefined, pageSize)) {
-    if (signal.aborted) return;
+    if (signal?.aborted) return;
     if (catalogEvent?.type !== "AuditAccessed") continue;
     const { data } = catalogEvent;
     const scope = data.auditorId === null ? null : await findScope(data.auditorId);
@@ -116,7 +116,7 @@ interface AccessSubject extends Pick<RowQuery, "keys" | "possibleKeys"> {
 
 /** Finds the keys of the accesses to a subject. Returns undefined if the reader may see none of its records. */
 async function findSubject(query: AccessesQuery, options: ReadOptions): Promise<AccessSubject | undefined> {
-  const { client, index, permittedClinicIds, isVisible } = options;
+  const { client, index, permittedClinicIds } = options;
   const toSubject = (ids: readonly string[], clinicIds: readonly string[]) => ({
     keys: ids.map((id) => toPurposeKey("accessed", id)),
     possibleKeys: [...clinicIds.map((id) => toPurposeKey("accessed clinic", id)), SHARED_ACCESS_KEY],
@@ -128,7 +128,7 @@ async function findSubject(query: AccessesQuery, options: ReadOptions): Promise<
   }
   if (query.stream !== undefined) {
     const firstEvent = (await readFirstEvent(client, query.stream))?.auditEvent;
-    if (!firstEvent || !isVisible(firstEvent)) return undefined;
+    if (!firstEvent || !isVisible(firstEvent, permittedClinicIds)) return undefined;
     return toSubject([query.stream.slice(query.stream.indexOf("-") + 1)], getClinicIds(firstEvent));
   }
   const subject = getSubject(query);

@@ -25,7 +25,7 @@ import { type ClinicState, clinicStateQuery } from "../clinic/clinic-state.ts";
 import { type Reader, type Readers, readersQuery } from "../clinic/list-readers.ts";
 import { AuditIndex } from "../index/audit-index.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
-import { type AuditQuery, type ItemStream, OPERATOR_SCOPE } from "../queries/audit-query.ts";
+import type { AuditQuery, ItemStream } from "../queries/audit-query.ts";
 import { eventsQuery } from "../queries/list-events.ts";
 import type { Change } from "../state/changes.ts";
 import { type ReplayStep, replayQuery } from "../state/replay.ts";
@@ -169,8 +169,7 @@ export async function runQuery<Schema extends z.ZodType, Result>(
 ): Promise<void> {
   const query = readQuery(schema, options);
   await withAuditedAccess(terminal, { actor, action, query: options }, async ({ client, index, dataKeys }) => {
-    const { signal } = new AbortController();
-    await print(await run(query, { client, index, dataKeys, ...OPERATOR_SCOPE, signal }));
+    await print(await run(query, { client, index, dataKeys, permittedClinicIds: null }));
   });
 }
 

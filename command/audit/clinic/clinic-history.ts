@@ -6,6 +6,7 @@ import { membershipStreams, staffStreams } from "../../../shared/domain/events/p
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { fromLocalTime } from "../../../shared/domain/time/local-time.ts";
 import { type Instant, toInstantInRange } from "../../../shared/domain/time/rfc3339.ts";
+import { isVisible } from "../access/visibility.ts";
 import { forEachConcurrently, readIndexedEvents } from "../index/read-rows.ts";
 import { type AuditEvent, revealLogEvent } from "../log/audit-event.ts";
 import { readClinicRegistration, readStreamEvents } from "../log/read-stream.ts";
@@ -69,12 +70,13 @@ export async function readHistory(
   types: readonly string[],
   options: ReadOptions,
 ): Promise<HistoryEvent[]> {
-  const { client, index, dataKeys, isVisible, permittedClinicIds: clinicIds } = options;
+  const { client, index, dataKeys, permittedClinicIds: clinicIds } = options;
   const before = (await index.awaitLogEnd(client)) + 1n;
   const events: HistoryEvent[] = [];
   for await (const logEvent of readIndexedEvents(options, { keys, types, before, clinicIds })) {
     const { auditEvent } = logEvent;
-    if (isVisible(auditEvent)) events.push({ auditEvent, recorded: await revealLogEvent(logEvent, dataKeys) });
+    if (isVisible(auditEvent, clinicIds))
+      events.push({ auditEvent, recorded: await revealLogEvent(logEvent, dataKeys) });
   }
   return events;
 }

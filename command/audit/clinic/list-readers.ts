@@ -7,6 +7,7 @@ import { instant, uuid } from "../../../shared/domain/events/fields.ts";
 import type { Installation } from "../../../shared/domain/partner/installation.ts";
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { accessesQuery, type ClinicAccess } from "../access/list-accesses.ts";
+import { isVisible } from "../access/visibility.ts";
 import { forEachConcurrently } from "../index/read-rows.ts";
 import { revealLogEvent } from "../log/audit-event.ts";
 import { readFirstEvent, readStreamEvents } from "../log/read-stream.ts";
@@ -112,13 +113,13 @@ const SUBJECT_TYPES = [
 
 /** @throws {StreamNotFoundError} if the subject does not exist, or the reader may not see it */
 async function findSubject(query: ReadersQuery, options: ReadOptions): Promise<ReadSubject> {
-  const { client, isVisible } = options;
   if (query.clinic !== undefined) return { kind: "clinic", clinicId: query.clinic, animalIds: [], events: [] };
   const kind = query.animal === undefined ? "customer" : "animal";
   const id = query[kind] ?? "";
-  const first = await readFirstEvent(client, `${kind}-${id}`);
+  const first = await readFirstEvent(options.client, `${kind}-${id}`);
   const data = first?.catalogEvent?.data;
-  if (!first || !isVisible(first.auditEvent) || !data || !("clinicId" in data) || !("customerId" in data))
+  const isFound = first && isVisible(first.auditEvent, options.permittedClinicIds);
+  if (!isFound || !data || !("clinicId" in data) || !("customerId" in data))
     throw new StreamNotFoundError(`${kind}-${id}`);
   const { clinicId, customerId } = data as { clinicId: string; customerId: string };
   const events = await readHistory([id, customerId], SUBJECT_TYPES, options);

@@ -10,11 +10,9 @@ import { type Window, Windows } from "../../../shared/rate-limit/windows.ts";
 import { loadAggregate } from "../../handling/handle.ts";
 import { AUDITOR_PREFIX } from "../../operations/auditor-operations.ts";
 import { type Credential, readAuthorization, requireActive } from "../../operations/credentials.ts";
-import { createVisibilityFilter, type IsVisible } from "../access/visibility.ts";
 
 export interface AuditorState extends RequestState {
   auditor: Auditor;
-  isVisible: IsVisible;
   /** Checks the credential again, during a long response. @throws as {@link authenticate} */
   authenticateAgain(): Promise<void>;
 }
@@ -54,7 +52,6 @@ export function requireAuditor(log: EventLog, clock: () => number = Date.now): K
     // A response ends when the client has read it, or is disconnected.
     ctx.res.once("close", () => limiter.leave(auditor.id));
     ctx.state.auditor = auditor;
-    ctx.state.isVisible = createVisibilityFilter(auditor.clinicIds);
     await next();
   };
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { ApiError } from "../../../shared/http/api-error.ts";
-import { getClinicIds } from "../access/visibility.ts";
+import { getClinicIds, isVisible } from "../access/visibility.ts";
 import type { AuditSigner } from "../export/signing.ts";
 import { positionField } from "../queries/query-fields.ts";
 import { proveConsistency, proveInclusion, readLeafEvent } from "../tree/prove.ts";
@@ -50,7 +50,7 @@ export function sendInclusionProof(dependencies: ProofDependencies): AuditHandle
     await index.awaitLogEnd(client).catch(throwApiError);
     const leaf = await index.findLeaf({ position });
     const event = leaf && (await readLeafEvent(client, leaf));
-    if (!event || !ctx.state.isVisible(event)) throw new ApiError(404, "event_not_found");
+    if (!event || !isVisible(event, ctx.state.auditor.clinicIds)) throw new ApiError(404, "event_not_found");
     const head = await requirePublishedHead(dependencies, size);
     if (leaf.number >= head.treeHead.size) throw new ApiError(409, "event_not_in_tree");
     const query = { position: String(position), size };

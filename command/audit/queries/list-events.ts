@@ -3,6 +3,7 @@ import { z } from "zod";
 import { calendarDate } from "../../../shared/domain/events/fields.ts";
 import { getDay } from "../../../shared/domain/time/local-time.ts";
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
+import { isVisible } from "../access/visibility.ts";
 import { readIndexedEvents } from "../index/read-rows.ts";
 import { type AuditEvent, revealAuditEvent } from "../log/audit-event.ts";
 import { readClinicRegistration, readStreamEvents } from "../log/read-stream.ts";
@@ -58,11 +59,11 @@ export const eventsQuery: AuditQuery<typeof listQuerySchema, ItemStream<AuditEve
 /** Yields the events whose clinics the reader may all see. The check reads the event, and does not trust the index. */
 async function* reveal(
   events: AsyncIterable<AuditEvent>,
-  { isVisible, dataKeys, signal }: ReadOptions,
+  { permittedClinicIds, dataKeys, signal }: ReadOptions,
 ): AsyncGenerator<AuditEvent, void> {
   for await (const event of events) {
-    if (signal.aborted) return;
-    if (isVisible(event)) yield await revealAuditEvent(event, dataKeys);
+    if (signal?.aborted) return;
+    if (isVisible(event, permittedClinicIds)) yield await revealAuditEvent(event, dataKeys);
   }
 }
 

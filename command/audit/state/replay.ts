@@ -19,6 +19,7 @@ import { applicationAggregate } from "../../../shared/domain/partner/application
 import { installationAggregate } from "../../../shared/domain/partner/installation.ts";
 import { endpointAggregate } from "../../../shared/domain/partner/webhook-endpoint.ts";
 import { toSandbox } from "../../operations/sandbox-operations.ts";
+import { isVisible } from "../access/visibility.ts";
 import { type AuditEvent, revealAuditEvent, revealLogEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
 import { type AuditQuery, type ItemStream, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
@@ -79,7 +80,7 @@ export class UnreadableStreamError extends Error {
  */
 export async function* foldStream(
   stream: string,
-  { client, dataKeys, isVisible }: ReadOptions,
+  { client, dataKeys, permittedClinicIds }: ReadOptions,
   isIncluded: (event: AuditEvent) => boolean = () => true,
 ): AsyncGenerator<StateTransition, void> {
   const fold = getFold(stream);
@@ -87,7 +88,7 @@ export async function* foldStream(
   let problem: string | undefined;
   for await (const logEvent of readStreamEvents(client, stream)) {
     const { auditEvent } = logEvent;
-    if (!isVisible(auditEvent) || !isIncluded(auditEvent)) continue;
+    if (!isVisible(auditEvent, permittedClinicIds) || !isIncluded(auditEvent)) continue;
     const stateBefore = state;
     const recordedEvent = await revealLogEvent(logEvent, dataKeys);
     if (typeof recordedEvent === "string")

@@ -24,7 +24,7 @@ import {
   StreamStates,
 } from "./clinic-history.ts";
 
-const kinds = ["clinic", "customer", "animal"] as const;
+export const READER_KINDS = ["clinic", "customer", "animal"] as const;
 
 const readersQuerySchema = z
   .strictObject({
@@ -36,7 +36,7 @@ const readersQuerySchema = z
     /** Exclusive. */
     to: instant.optional(),
   })
-  .refine(...exactlyOne(...kinds))
+  .refine(...exactlyOne(...READER_KINDS))
   .refine(...nonEmptyRange);
 type ReadersQuery = z.output<typeof readersQuerySchema>;
 
@@ -96,7 +96,7 @@ export const readersQuery: AuditQuery<typeof readersQuerySchema, Readers> = {
 };
 
 interface ReadSubject {
-  kind: (typeof kinds)[number];
+  kind: (typeof READER_KINDS)[number];
   clinicId: string;
   /** The customer, or the owner of the animal; undefined for a clinic. */
   customerId?: string;

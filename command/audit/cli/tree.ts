@@ -10,7 +10,7 @@ import { getClinicIds } from "../access/visibility.ts";
 import { createAuditSigner } from "../export/signing.ts";
 import { AuditIndex } from "../index/audit-index.ts";
 import { rebuildIndex } from "../index/rebuild-index.ts";
-import { proveConsistency, proveInclusion, readLeafEvent } from "../tree/prove.ts";
+import { findLeafEvent, proveConsistency, proveInclusion } from "../tree/prove.ts";
 import { type PublishOptions, publishTreeHead, verifyIndex } from "../tree/publish-tree-head.ts";
 import { findPublishedHead } from "../tree/published-heads.ts";
 import { formatDocument, type SignedTreeHead } from "../tree/tree-head.ts";
@@ -86,17 +86,14 @@ export async function proveEvent(
   const { actor, out, head: headFile, event: eventId } = options;
   const operator = requireOperator(terminal.env, actor);
   await showDocument(out, terminal, async (sources) => {
-    const { log, client, index } = sources;
     const head = await getHead(headFile, sources);
-    await index.awaitLogEnd(client);
-    const leaf = await index.findLeaf({ eventId });
-    const event = leaf && (await readLeafEvent(client, leaf));
-    if (!event || leaf.number >= head.treeHead.size)
+    const leaf = await findLeafEvent(sources, { eventId });
+    if (!leaf || leaf.number >= head.treeHead.size)
       throw new RefusedError(`the tree of this tree head does not contain event ${eventId}`);
-    const document = await proveInclusion(index, event, leaf.number, head);
+    const document = await proveInclusion(sources.index, leaf, head);
     const access = { auditorId: null, action: "prove-inclusion", query: { event: eventId } } as const;
     const context = createOperatorContext(operator, Date.now());
-    await recordAccess(log, { ...access, clinicIds: getClinicIds(event) }, context);
+    await recordAccess(sources.log, { ...access, clinicIds: getClinicIds(leaf.event) }, context);
     return { document, description: "wrote the proof to" };
   });
 }

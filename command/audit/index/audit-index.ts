@@ -66,7 +66,6 @@ export interface IndexedLeaf {
   /** Number of the leaf in the tree, from 0. */
   number: number;
   position: bigint;
-  eventId: string;
 }
 
 /** Which events of the index a question concerns. Positions are exclusive, times as in the events. */
@@ -238,7 +237,7 @@ export class AuditIndex {
     const { eventId, position, number } = search;
     const { rows } = await this.#getPool().query<IndexedLeaf>({
       name: "audit index leaf",
-      text: `SELECT leaf_number::float8 AS number, position, event_id AS "eventId" FROM audit.event
+      text: `SELECT leaf_number::float8 AS number, position FROM audit.event
               WHERE leaf_number IS NOT NULL AND (event_id = $1 OR position = $2 OR leaf_number = $3)
               ORDER BY position LIMIT 1`,
       values: [eventId === undefined ? null : toKey(eventId), position, number],

@@ -46,13 +46,12 @@ interface AuditAppOptions extends AuditDependencies {
   checkReadiness: Readiness;
   isProxyTrusted: boolean;
   registry?: Registry;
-  clock?: () => number;
 }
 
 /** Creates the HTTP application with the auditors' queries, the public keys that verify exports, and the audit page. */
 export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
   const { log, pool, signer } = options;
-  const authorize = requireAuditor(log, options.clock);
+  const authorize = requireAuditor(log);
   const personalLog = createEventLog(options.client, { dataKeys: options.dataKeys });
 
   const keyRouter = createRouter<RequestState>().get(

@@ -29,8 +29,14 @@ import {
   toQueryOptions,
   withAuditedAccess,
 } from "./queries.ts";
-import { createProgressReporter } from "./scan-progress.ts";
-import { proveEvent, proveExtension, showRebuild, showTreeHead, showVerification } from "./tree.ts";
+import {
+  createProgressReporter,
+  proveEvent,
+  proveExtension,
+  showRebuild,
+  showTreeHead,
+  showVerification,
+} from "./tree.ts";
 import { readLines, verifyFile, verifyProofFile } from "./verify-file.ts";
 
 const text = z.string();

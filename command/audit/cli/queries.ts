@@ -15,7 +15,6 @@ import {
 } from "../../../shared/command-line/option.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import type { AuditAction } from "../../../shared/domain/events/audit.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
@@ -118,7 +117,6 @@ export function withAuditedAccess<Result>(
   terminal: Terminal,
   access: { actor: string | undefined; action: AuditAction; query: Record<string, unknown> },
   runQuery: (dependencies: {
-    log: EventLog;
     client: EventStoreDBClient;
     /** Index of the log. Its first use needs DATABASE_URL. */
     index: AuditIndex;
@@ -131,7 +129,7 @@ export function withAuditedAccess<Result>(
   return withEventLog(terminal.env, async (log, client, dataKeys, openPool) => {
     const { action, query } = access;
     const accessId = await recordAccess(log, { auditorId: null, action, query }, context);
-    return runQuery({ log, client, index: new AuditIndex(openPool), dataKeys, context, accessId });
+    return runQuery({ client, index: new AuditIndex(openPool), dataKeys, context, accessId });
   });
 }
 

@@ -2,6 +2,7 @@ import { RefusedError } from "../../../shared/command-line/failure.ts";
 import { formatCommandLine, suggestNext } from "../../../shared/command-line/format-command-line.ts";
 import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { requireOperator } from "../../../shared/command-line/operator.ts";
+import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
@@ -10,13 +11,19 @@ import { getClinicIds } from "../access/visibility.ts";
 import { createAuditSigner } from "../export/signing.ts";
 import { AuditIndex } from "../index/audit-index.ts";
 import { rebuildIndex } from "../index/rebuild-index.ts";
+import type { ScanProgress } from "../log/scan.ts";
 import { findLeafEvent, proveConsistency, proveInclusion } from "../tree/prove.ts";
 import { type PublishOptions, publishTreeHead, verifyIndex } from "../tree/publish-tree-head.ts";
 import { findPublishedHead } from "../tree/published-heads.ts";
 import { formatDocument, type SignedTreeHead } from "../tree/tree-head.ts";
 import { requireNewFile, writeAtomically } from "./output-file.ts";
-import { createProgressReporter } from "./scan-progress.ts";
 import { readTreeHeadFile } from "./verify-file.ts";
+
+/** Creates a function that shows the progress of a scan of the log on standard error. */
+export function createProgressReporter(terminal: Terminal) {
+  const bar = createProgressBar("audit", 1, terminal);
+  return ({ read, share }: ScanProgress) => bar.show(share, `${formatCount(read, "event")} read`);
+}
 
 type TreeSources = Omit<PublishOptions, "context"> & { onProgress: ReturnType<typeof createProgressReporter> };
 

@@ -39,7 +39,7 @@ const MAX_REMEMBERED_CREDENTIALS = 2_000;
  * too many requests, the middleware throws {@link ApiError} 429 without reading the event log. It remembers valid
  * credentials, so that a flood of invalid credentials from the same address does not block them.
  */
-export function requireAuditor(log: EventLog, clock: () => number = Date.now): Koa.Middleware<AuditorState> {
+export function requireAuditor(log: EventLog): Koa.Middleware<AuditorState> {
   const windows = new Windows();
   const auditorIds = new LRUCache<string, string>({ max: MAX_REMEMBERED_CREDENTIALS });
   const limiter = new ConcurrencyLimiter("auditor-concurrency", MAX_CONCURRENT_REQUESTS);
@@ -48,7 +48,7 @@ export function requireAuditor(log: EventLog, clock: () => number = Date.now): K
     const { ownerId, secretHash } = credential;
     if (auditorIds.get(secretHash) === ownerId) requireRest(windows, ownerId, MAX_REQUESTS_PER_MINUTE);
     else requireRest(windows, address, MAX_INVALID_CREDENTIALS_PER_MINUTE);
-    ctx.state.authenticateAgain = async () => void (await authenticate(log, credential, clock()));
+    ctx.state.authenticateAgain = async () => void (await authenticate(log, credential, Date.now()));
     ctx.state.auditor = await authenticate(log, credential, ctx.state.now).catch((error: unknown) => {
       if (error instanceof ApiError) auditorIds.delete(secretHash);
       throw error;

@@ -1,7 +1,7 @@
 import type Koa from "koa";
 import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { isVisible } from "../access/visibility.ts";
-import { type AuditEvent, revealAuditEvent } from "../log/audit-event.ts";
+import { type AuditEvent, revealEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
 import { appointmentsQuerySchema, listAppointments } from "../names/list-appointments.ts";
 import { queryReadModels } from "../names/read-models.ts";
@@ -86,9 +86,9 @@ async function readSchedulings(
   { client, dataKeys }: AuditDependencies,
 ): Promise<AuditEvent[]> {
   const events: AuditEvent[] = [];
-  for await (const { auditEvent } of readStreamEvents(client, stream))
-    if (SCHEDULING_TYPES.includes(auditEvent.type) && isVisible(auditEvent, clinicIds))
-      events.push(await revealAuditEvent(auditEvent, dataKeys));
+  for await (const logEvent of readStreamEvents(client, stream))
+    if (SCHEDULING_TYPES.includes(logEvent.auditEvent.type) && isVisible(logEvent.auditEvent, clinicIds))
+      events.push((await revealEvent(logEvent, dataKeys)).auditEvent);
   return events;
 }
 

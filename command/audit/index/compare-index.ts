@@ -18,6 +18,8 @@ export interface CompareOptions extends IndexedLog {
 export interface ComparedState {
   position: bigint;
   leafCount: number;
+  /** Position of the last leaf; null without leaves. */
+  leafPosition: bigint | null;
   root: Buffer;
 }
 
@@ -37,7 +39,7 @@ const BATCH_SIZE = 1_000;
 export async function compareIndex(options: CompareOptions, isWhole = false): Promise<ComparedState | undefined> {
   const { client, pool, index, signal, onProgress } = options;
   const checkpoint = await readIndexCheckpoint(pool);
-  const { position: endPosition, tableId } = checkpoint;
+  const { position: endPosition, leafPosition, tableId } = checkpoint;
   const start = isWhole
     ? { position: BEFORE_FIRST_EVENT, leafCount: 0 }
     : { position: checkpoint.comparedPosition, leafCount: checkpoint.comparedLeafCount };
@@ -68,7 +70,7 @@ export async function compareIndex(options: CompareOptions, isWhole = false): Pr
     throw new IndexDamagedError(`The audit index has another root than the log for ${edge.size} leaves.`);
   if ((await readIndexCheckpoint(pool)).tableId !== tableId) throw new CheckpointMovedError();
   if (isWhole) await pool.query("UPDATE audit.checkpoint SET verified_at = now()");
-  return { position: comparedPosition, leafCount: edge.size, root };
+  return { position: comparedPosition, leafCount: edge.size, leafPosition, root };
 }
 
 /** Parameters: $1 and $2 are the positions after and up to which the rows are compared, $3 to $6 are the rows. */

@@ -52,13 +52,11 @@ export async function publishTreeHead(options: PublishOptions): Promise<Publicat
   await index.awaitLogEnd(client);
   const compared = await compareIndex(options);
   if (!compared || signal.aborted) return { head, isNew: false };
-  const { leafCount: size, root } = compared;
+  const { leafCount: size, leafPosition, root } = compared;
   if (head) await requireTree(index, head.treeHead, size, formatCommandLine("audit tree-head --new-tree"));
   if (!(await index.hasLeafOutside(TREE_HEAD_STREAM, head?.treeHead.size ?? 0))) return { head, isNew: false };
-  const lastLeaf = await index.findLeaf({ number: BigInt(size - 1) });
-  if (!lastLeaf) return { head, isNew: false };
   const tree = { treeId: head?.treeHead.treeId ?? randomUUID(), size };
-  const state = { root: root.toString("hex"), logPosition: String(lastLeaf.position), at: toInstant(context.now) };
+  const state = { root: root.toString("hex"), logPosition: String(leafPosition), at: toInstant(context.now) };
   const newHead = await signTreeHead(signer, { ...tree, ...state });
   const event = { type: "TreeHeadPublished", data: { ...tree, signature: newHead.signature } } as const;
   try {

@@ -5,7 +5,15 @@ import { isOfLog, type ScanProgress, scanLog } from "../log/scan.ts";
 import { computeRoot, TreeEdge } from "../tree/merkle-tree.ts";
 import { IndexDamagedError } from "./audit-index.ts";
 import { type IndexRow, toEventFacts } from "./index-row.ts";
-import { CheckpointMovedError, completeRows, readIndexCheckpoint, toTableRows } from "./index-store.ts";
+import {
+  CheckpointMovedError,
+  completeRows,
+  EVENT_COLUMN_NAMES,
+  readIndexCheckpoint,
+  selectEventParameters,
+  toEventColumns,
+  toKeyColumns,
+} from "./index-store.ts";
 import type { IndexedLog } from "./read-rows.ts";
 
 export interface CompareOptions extends IndexedLog {
@@ -73,26 +81,25 @@ export async function compareIndex(options: CompareOptions, isWhole = false): Pr
   return { position: comparedPosition, leafCount: edge.size, leafPosition, root };
 }
 
-/** Parameters: $1 and $2 are the positions after and up to which the rows are compared, $3 to $6 are the rows. */
 const COMPARE_SQL = `
-  WITH expected AS (SELECT * FROM json_populate_recordset(NULL::audit.event, $3)),
-  actual AS (SELECT * FROM audit.event WHERE position > $1 AND position <= $2)
-  (SELECT coalesce(e.position, a.position) AS position, coalesce(e.stream, a.stream) AS stream,
+  WITH expected AS (${selectEventParameters(3)}),
+  actual AS (SELECT ${EVENT_COLUMN_NAMES} FROM audit.event WHERE position > $1 AND position <= $2)
+  SELECT coalesce(e.position, a.position) AS position, coalesce(e.stream, a.stream) AS stream,
          CASE WHEN a.position IS NULL THEN 'is missing in the index'
               WHEN e.position IS NULL THEN 'is missing in the log' ELSE 'differs from the log' END AS problem
     FROM expected e FULL JOIN actual a ON a.position = e.position
    WHERE e IS DISTINCT FROM a AND (e.position IS NOT NULL OR a.leaf_number IS NOT NULL)
-   ORDER BY 1 LIMIT 1)
-   UNION ALL
-  SELECT position, NULL, 'is not found under all its subjects' FROM json_populate_recordset(NULL::audit.subject, $4) s
+   ORDER BY 1 LIMIT 1`;
+
+const MISSING_SQL = `
+  SELECT position, 'is not found under all its subjects' AS problem
+    FROM unnest($1::uuid[], $2::bigint[]) AS s (subject, position)
    WHERE NOT EXISTS (SELECT FROM audit.subject i WHERE i.subject = s.subject AND i.position = s.position)
    UNION ALL
-  SELECT position, NULL, 'is not known as the first of its object'
-    FROM json_populate_recordset(NULL::audit.first_event, $5) f
+  SELECT position, 'is not known as the first of its object' FROM unnest($3::uuid[], $4::bigint[]) AS f (key, position)
    WHERE NOT EXISTS (SELECT FROM audit.first_event i WHERE i.key = f.key AND i.position <= f.position)
    UNION ALL
-  SELECT $2, NULL, 'or one before it has a wrong node of the tree'
-    FROM json_populate_recordset(NULL::audit.node, $6) n
+  SELECT $8, 'or one before it has a wrong node of the tree' FROM unnest($5::smallint[], $6::bigint[], $7::bytea[]) AS n (level, number, hash)
    WHERE NOT EXISTS (SELECT FROM audit.node i WHERE i.level = n.level AND i.number = n.number AND i.hash = n.hash)
    LIMIT 1`;
 
@@ -102,16 +109,23 @@ async function compareRows(
   rows: readonly IndexRow[],
   { after, to, edge }: { after: bigint; to: bigint; edge: TreeEdge },
 ): Promise<void> {
-  const leafCount = edge.size;
-  const nodes = rows.flatMap(({ facts }) => (facts.leafHash ? edge.append(facts.leafHash) : []));
-  const { rows: differences } = await pool.query<{ position: bigint; stream: string | null; problem: string }>({
+  const differences = await pool.query<{ position: bigint; stream: string; problem: string }>({
     name: "audit index compare",
     text: COMPARE_SQL,
-    values: [after, to, ...toTableRows(rows, leafCount, nodes)],
+    values: [after, to, ...toEventColumns(rows, BigInt(edge.size))],
   });
-  const [difference] = differences;
-  if (!difference) return;
-  const { position, stream, problem } = difference;
-  const streamText = stream === null ? "" : ` of stream ${stream}`;
-  throw new IndexDamagedError(`The event${streamText} at position ${position} ${problem}.`);
+  const [difference] = differences.rows;
+  if (difference) {
+    const { position, stream, problem } = difference;
+    throw new IndexDamagedError(`The event of stream ${stream} at position ${position} ${problem}.`);
+  }
+  const nodes = rows.flatMap(({ facts }) => (facts.leafHash ? edge.append(facts.leafHash) : []));
+  const missing = await pool.query<{ position: bigint; problem: string }>({
+    name: "audit index compare subjects",
+    text: MISSING_SQL,
+    values: [...toKeyColumns(rows, nodes), to],
+  });
+  const [first] = missing.rows;
+  if (first)
+    throw new IndexDamagedError(`The event at position ${first.position} ${first.problem} in the audit index.`);
 }

@@ -80,66 +80,110 @@ export async function addToIndex(
     text: createAddSql(schema),
     values: [
       ...[checkpoint.position, checkpoint.tableId, position, leafCount, leafPosition, leafEventId],
-      ...toTableRows(rows, checkpoint.leafCount, nodes),
+      ...toEventColumns(rows, checkpoint.leafCount),
+      ...toKeyColumns(rows, nodes),
     ],
   });
   if (moved[0]?.moved !== 1) throw new CheckpointMovedError();
   return newCheckpoint;
 }
 
-/** Tables of the index with the events and what is derived from them. The filler only adds rows. */
-const ROW_TABLES = ["event", "subject", "first_event", "node"] as const;
+const EVENT_COLUMNS = {
+  position: "bigint",
+  revision: "bigint",
+  leaf_number: "bigint",
+  event_id: "uuid",
+  correlation_id: "uuid",
+  causation_id: "uuid",
+  leaf_hash: "bytea",
+  stream: "text",
+  type: "text",
+  actor: "text",
+  occurred_at: "text",
+  stored_at: "text",
+  clinics: "uuid[]",
+  subjects: "uuid[]",
+  origins: "uuid[]",
+};
 
+export const EVENT_COLUMN_NAMES = Object.keys(EVENT_COLUMNS).join(", ");
 /**
- * Returns the SQL that adds rows to the tables. The first statement locks the checkpoint. If it has moved, the others
- * insert nothing.
+ * Returns the SQL that selects rows of the event table from parameters, one array for each column.
+ *
+ * @param firstParameter number of the first parameter
+ * @param from further items of FROM
  */
+export function selectEventParameters(firstParameter: number, from = ""): string {
+  // Postgres has no arrays of arrays with different lengths, so these are texts.
+  const isArray = (type: string) => type.endsWith("[]");
+  const values = Object.entries(EVENT_COLUMNS).map(([name, type]) =>
+    type === "text" ? `${name} COLLATE "C" AS ${name}` : isArray(type) ? `${name}::${type} AS ${name}` : name,
+  );
+  const parameters = Object.values(EVENT_COLUMNS).map(
+    (type, column) => `$${firstParameter + column}::${isArray(type) ? "text" : type}[]`,
+  );
+  return `SELECT ${values.join(", ")} FROM ${from} unnest(${parameters.join(", ")}) AS e (${EVENT_COLUMN_NAMES})`;
+}
+
+const FIRST_EVENT_PARAMETER = 7;
+const NEXT_PARAMETER = FIRST_EVENT_PARAMETER + Object.keys(EVENT_COLUMNS).length;
+
+/** The first statement locks the checkpoint. If it has moved, the others insert nothing. */
 const createAddSql = (schema: IndexSchema) => `
   WITH moved AS (
     UPDATE ${schema}.checkpoint SET position = $3, leaf_count = $4, leaf_position = $5, leaf_event_id = $6
-     WHERE position = $1 AND tableoid = $2 RETURNING 1)
-  ${ROW_TABLES.map(
-    (table, number) => `, ${table}_rows AS (
-    INSERT INTO ${schema}.${table}
-    SELECT r.* FROM moved, json_populate_recordset(NULL::${schema}.${table}, $${number + 7}) r
-    ${table === "first_event" ? "ON CONFLICT DO NOTHING" : ""})`,
-  ).join("")}
+     WHERE position = $1 AND tableoid = $2 RETURNING 1),
+  events AS (
+    INSERT INTO ${schema}.event (${EVENT_COLUMN_NAMES})
+    ${selectEventParameters(FIRST_EVENT_PARAMETER, "moved,")}),
+  subjects AS (
+    INSERT INTO ${schema}.subject
+    SELECT s.* FROM moved, unnest($${NEXT_PARAMETER}::uuid[], $${NEXT_PARAMETER + 1}::bigint[]) s),
+  first_events AS (
+    INSERT INTO ${schema}.first_event
+    SELECT f.* FROM moved, unnest($${NEXT_PARAMETER + 2}::uuid[], $${NEXT_PARAMETER + 3}::bigint[]) f
+    ON CONFLICT DO NOTHING),
+  nodes AS (
+    INSERT INTO ${schema}.node
+    SELECT n.* FROM moved,
+      unnest($${NEXT_PARAMETER + 4}::smallint[], $${NEXT_PARAMETER + 5}::bigint[], $${NEXT_PARAMETER + 6}::bytea[]) n)
   SELECT count(*)::integer AS moved FROM moved`;
 
 /** Maximum length of a stored actor. No query can name a longer actor. */
 const MAX_ACTOR_LENGTH = 300;
 
-/** Returns the rows of each table as JSON, in the order of {@link ROW_TABLES}. */
-export function toTableRows(
-  rows: readonly IndexRow[],
-  firstLeafNumber: number | bigint,
-  nodes: readonly TreeNode[],
-): string[] {
-  let leafCount = Number(firstLeafNumber);
-  const events = rows.map(({ facts: { event, leafHash, eventId, causationId }, clinics, subjects, origins }) => {
-    const { position, revision, actor, correlationId, occurredAt: occurred_at, storedAt: stored_at } = event;
-    return {
-      ...{ position, revision, event_id: eventId, causation_id: causationId, occurred_at, stored_at },
-      leaf_number: leafHash && leafCount++,
-      correlation_id: correlationId === null ? null : toPurposeKey("correlation", correlationId),
-      leaf_hash: leafHash && toBytea(leafHash),
-      stream: toText(event.stream),
-      type: toText(event.type),
-      actor: actor && toText(`${actor.type}:${actor.id}`.normalize().slice(0, MAX_ACTOR_LENGTH)),
-      ...{ clinics, subjects, origins },
-    };
+/** Returns the parameters of {@link selectEventParameters}. */
+export function toEventColumns(rows: readonly IndexRow[], firstLeafNumber: bigint): unknown[][] {
+  let leafNumber = firstLeafNumber - 1n;
+  const records = rows.map(({ facts, clinics, subjects, origins }) => {
+    const { event, leafHash } = facts;
+    if (leafHash) leafNumber += 1n;
+    const { actor, correlationId } = event;
+    return [
+      ...[event.position, event.revision, leafHash && leafNumber],
+      ...[facts.eventId, correlationId === null ? null : toPurposeKey("correlation", correlationId), facts.causationId],
+      ...[leafHash, toText(event.stream), toText(event.type)],
+      actor && toText(`${actor.type}:${actor.id}`.normalize().slice(0, MAX_ACTOR_LENGTH)),
+      ...[event.occurredAt, event.storedAt],
+      ...[clinics, subjects, origins].map((keys) => `{${keys.join()}}`),
+    ];
   });
-  const listKeys = <Name extends string>(name: Name, getKeys: (row: IndexRow) => readonly string[]) =>
-    rows.flatMap((row) => getKeys(row).map((key) => ({ [name]: key, position: row.facts.event.position })));
-  return [
-    events,
-    listKeys("subject", ({ keys }) => keys),
-    listKeys("key", ({ facts }) => facts.startedKeys),
-    nodes.map(({ level, number, hash }) => ({ level, number, hash: toBytea(hash) })),
-  ].map((tableRows) => JSON.stringify(tableRows));
+  return Object.keys(EVENT_COLUMNS).map((_, column) => records.map((record) => record[column]));
 }
 
-const toBytea = (bytes: Buffer) => `\\x${bytes.toString("hex")}`;
+/**
+ * Returns parameters, one array for each column: the keys of events, the objects that start with them, and nodes of the
+ * tree.
+ */
+export function toKeyColumns(rows: readonly IndexRow[], nodes: readonly TreeNode[]): unknown[][] {
+  return [
+    rows.flatMap(({ keys }) => keys),
+    rows.flatMap(({ keys, facts }) => keys.map(() => facts.event.position)),
+    rows.flatMap(({ facts }) => facts.startedKeys),
+    rows.flatMap(({ facts }) => facts.startedKeys.map(() => facts.event.position)),
+    ...[nodes.map(({ level }) => level), nodes.map(({ number }) => number), nodes.map(({ hash }) => hash)],
+  ];
+}
 
 /** Postgres stores no U+0000. */
 function toText(text: string): string {

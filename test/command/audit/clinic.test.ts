@@ -278,8 +278,8 @@ describe("a clinic at a time, and who could read its records", () => {
     const { code, output } = await world.run(["readers", "--animal", animalId, "--actor", "ada"]);
     expect(code).to.equal(0);
     expect(output)
-      .to.contain("Could read:")
-      .and.contain("Recorded accesses:")
+      .to.contain("readers:")
+      .and.contain("\naccesses:")
       .and.match(/The log does not contain .*portal/);
     expect((await auditor.request("/audit/v1/readers")).body.details[0].message).to.contain("exactly one of");
   });

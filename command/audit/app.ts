@@ -1,5 +1,6 @@
 import type Koa from "koa";
 import type { Registry } from "prom-client";
+import type { z } from "zod";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { createApp, type RequestState } from "../../shared/http/app.ts";
 import type { Readiness } from "../../shared/http/health.ts";
@@ -20,15 +21,20 @@ import {
   readQuery,
   recordNamedAccess,
   recordRequestAccess,
-  sendQueryResult,
+  serveQuery,
   streamExport,
-  streamQuery,
 } from "./http/queries.ts";
 import { createPageRouter } from "./page/router.ts";
+import type { AuditQuery } from "./queries/audit-query.ts";
 import { deliveriesQuerySchema, describeDelivered, findDeliveries } from "./queries/find-deliveries.ts";
 import { eventsQuery } from "./queries/list-events.ts";
 import { replayQuery } from "./state/replay.ts";
 import { diffQuery, stateQuery } from "./state/state-at.ts";
+
+/** Queries that the HTTP API serves at the path of their action. */
+const QUERIES: AuditQuery<z.ZodType, object>[] = [
+  ...[eventsQuery, stateQuery, diffQuery, replayQuery, accessesQuery, clinicStateQuery, readersQuery],
+];
 
 /**
  * The log has no keys of personal data, so that auditors can sign in while the keys are unavailable. The role of the
@@ -40,13 +46,12 @@ interface AuditAppOptions extends AuditDependencies {
   checkReadiness: Readiness;
   isProxyTrusted: boolean;
   registry?: Registry;
-  clock?: () => number;
 }
 
 /** Creates the HTTP application with the auditors' queries, the public keys that verify exports, and the audit page. */
 export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
   const { log, pool, signer } = options;
-  const authorize = requireAuditor(log, options.clock);
+  const authorize = requireAuditor(log);
   const personalLog = createEventLog(options.client, { dataKeys: options.dataKeys });
 
   const keyRouter = createRouter<RequestState>().get(
@@ -67,10 +72,6 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
       const name = (await readAuditorName(personalLog, id)) ?? id;
       ctx.body = { ok: true, auditor: { id, name, clinicIds, expiresAt }, keyThumbprint: signer.thumbprint };
     })
-    .get("audit.events", "/events", authorize, streamQuery(eventsQuery, options))
-    .get("audit.state", "/state", authorize, sendQueryResult(stateQuery, options))
-    .get("audit.diff", "/diff", authorize, sendQueryResult(diffQuery, options))
-    .get("audit.replay", "/replay", authorize, streamQuery(replayQuery, options))
     .get("audit.deliveries", "/deliveries", authorize, async (ctx) => {
       const query = readQuery(ctx.query, deliveriesQuerySchema);
       const deliveries = await findDeliveries(pool, query, ctx.state.auditor.clinicIds);
@@ -78,16 +79,15 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
       const names = await recordNamedAccess(options, ctx, "deliveries", query, deliveries, found);
       ctx.body = { ok: true, deliveries, names };
     })
-    .get("audit.accesses", "/accesses", authorize, streamQuery(accessesQuery, options))
     .get("audit.clinics", "/clinics", authorize, sendClinics(options))
     .get("audit.appointments", "/appointments", authorize, sendAppointments(options))
-    .get("audit.clinic-state", "/clinic-state", authorize, sendQueryResult(clinicStateQuery, options))
-    .get("audit.readers", "/readers", authorize, sendQueryResult(readersQuery, options))
     .post("audit.search", "/search", authorize, parseJsonBody(), sendSearchResults(options))
     .get("audit.export", "/export", authorize, streamExport(options))
     .get("audit.tree-head", "/tree-head", authorize, sendTreeHead(options))
     .get("audit.inclusion-proof", "/inclusion-proof", authorize, sendInclusionProof(options))
     .get("audit.consistency-proof", "/consistency-proof", authorize, sendConsistencyProof(options));
+  for (const query of QUERIES)
+    queryRouter.get(`audit.${query.action}`, `/${query.action}`, authorize, serveQuery(query, options));
   const app = createApp({ ...options, retiredPaths: [] });
   app.use(keyRouter.routes());
   app.use(queryRouter.routes());

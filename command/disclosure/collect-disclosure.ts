@@ -1,8 +1,7 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import type { z } from "zod";
-import type { Aggregate } from "../../shared/domain/aggregate.ts";
-import { type Category, toStreamName } from "../../shared/domain/events/category.ts";
+import { toStreamName } from "../../shared/domain/events/category.ts";
 import { customerStreams } from "../../shared/domain/events/people.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { applicationAggregate } from "../../shared/domain/partner/application.ts";
@@ -12,19 +11,16 @@ import { findPersonalFields } from "../../shared/domain/personal-data/personal-f
 import { requireExisting, requireOwnedBy } from "../../shared/domain/preconditions.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
 import { publicAppointment, publicLink } from "../../shared/partner-api/records.ts";
 import { appointmentBody } from "../../shared/partner-api/webhook-body.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
-import { isDecryptionError } from "../../shared/personal-data/decrypt-events.ts";
 import { isPostgresUnavailable } from "../../shared/runtime/failures.ts";
 import { ServerUnavailableError } from "../../shared/runtime/run-service.ts";
-import { accessesQuery, readAuditorName } from "../audit/access/list-accesses.ts";
+import { accessesQuery, loadReadable, readAuditorName, remember } from "../audit/access/list-accesses.ts";
 import { recordAccess } from "../audit/access/record-access.ts";
 import type { IndexedLog } from "../audit/index/read-rows.ts";
 import { readClinicRegistration, readFirstEvent } from "../audit/log/read-stream.ts";
-import { OPERATOR_SCOPE } from "../audit/queries/audit-query.ts";
-import { type CommandContext, loadAggregate } from "../handling/handle.ts";
+import type { CommandContext } from "../handling/handle.ts";
 import { findPersonRecords, type PersonEvent, type PersonRecords } from "./person-records.ts";
 
 interface DisclosureDependencies extends IndexedLog {
@@ -172,8 +168,7 @@ async function describeAccesses(
   { events }: PersonRecords,
   names: NameFinder,
 ) {
-  const { signal } = new AbortController();
-  const options = { client, index, dataKeys, ...OPERATOR_SCOPE, signal };
+  const options = { client, index, dataKeys, permittedClinicIds: null };
   const accesses = await accessesQuery.run(accessesQuery.schema.parse({ customer: customerId }), options);
   return describeAll(accesses, async ({ accessId: id, at, actor, action, relation, asked }) => {
     const query = asked ?? {};
@@ -235,39 +230,21 @@ async function readDeliveries(pool: pg.Pool, clinicId: string, { appointments }:
   }
 }
 
-/** Returns the state of an aggregate. Returns undefined if it does not exist, or its stream cannot be read. */
-async function loadReadable<C extends Category, State>(log: EventLog, aggregate: Aggregate<C, State>, id: string) {
-  try {
-    return (await loadAggregate(log, aggregate, id)).state;
-  } catch (error) {
-    if (isDecryptionError(error) || (await concernsOneStream(log, error))) return undefined;
-    throw error;
-  }
-}
-
 function createNameFinder(log: EventLog) {
-  const namePromises = new Map<string, Promise<string | null>>();
-  const remember = (key: string, findName: () => Promise<string | null>) => {
-    const namePromise = namePromises.get(key) ?? findName();
-    namePromises.set(key, namePromise);
-    return namePromise;
-  };
-  const findApplicationName = (id: string) =>
-    remember(`application ${id}`, async () => (await loadReadable(log, applicationAggregate, id))?.name ?? null);
+  const findAuditorName = remember((id) => readAuditorName(log, id));
+  const findApplicationName = remember(async (id) => (await loadReadable(log, applicationAggregate, id))?.name ?? null);
   return {
     /** The name is null if the application's stream cannot be read. */
     describeApplication: async (id: string) => ({ id, name: await findApplicationName(id) }),
     /** Returns scheme, host and port of an endpoint's URL; null if the endpoint's stream cannot be read. */
-    findEndpointOrigin: (id: string) =>
-      remember(`endpoint ${id}`, async () => {
-        const state = await loadReadable(log, endpointAggregate, id);
-        return state ? new URL(state.url).origin : null;
-      }),
+    findEndpointOrigin: remember(async (id) => {
+      const state = await loadReadable(log, endpointAggregate, id);
+      return state ? new URL(state.url).origin : null;
+    }),
     /** Describes an actor. The name is null if the id is already a name, or if the name is unknown. */
     async describeActor({ type, id, note = null }: { type: string; id: string; note?: string | null | undefined }) {
-      if (type === "application") return { type, id, name: await findApplicationName(id), note };
-      const name = type === "auditor" ? await remember(`auditor ${id}`, () => readAuditorName(log, id)) : null;
-      return { type, id, name, note };
+      const findName = { application: findApplicationName, auditor: findAuditorName }[type];
+      return { type, id, name: (await findName?.(id)) ?? null, note };
     },
   };
 }

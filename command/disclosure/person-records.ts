@@ -6,13 +6,12 @@ import type { QueueTicket } from "../../shared/domain/clinic/queue-ticket.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import { decryptEvent, findKeysOf, isDecryptionError } from "../../shared/personal-data/decrypt-events.ts";
+import { StreamStates } from "../audit/clinic/clinic-history.ts";
 import type { IndexedLog } from "../audit/index/read-rows.ts";
 import { type LogEvent, toRecordedEvent } from "../audit/log/audit-event.ts";
 import { readStreamEvents } from "../audit/log/read-stream.ts";
-import { OPERATOR_SCOPE } from "../audit/queries/audit-query.ts";
 import { eventsQuery } from "../audit/queries/list-events.ts";
 import { getCategoryName } from "../audit/queries/query-fields.ts";
-import { getFold } from "../audit/state/replay.ts";
 
 /** An event in a stream of the person, with the time at which the log stored it. */
 export interface PersonEvent {
@@ -39,6 +38,9 @@ export interface PersonRecords {
   queueTickets: QueueTicket[];
 }
 
+/** Categories of the streams with records of a customer. */
+const CATEGORIES = ["customer", "animal", "animalConsent", "appointment", "queueTicket"];
+
 /**
  * Finds the streams of a customer's records in the audit index, and reads them from the log. Events that this release cannot
  * read are listed, and the records are folded without them.
@@ -50,57 +52,47 @@ export async function findPersonRecords(
   clinicId: string,
   customerId: string,
 ): Promise<PersonRecords> {
-  const records = {
-    customer: [] as Customer[],
-    animal: [] as Animal[],
-    animalConsent: [] as AnimalConsent[],
-    appointment: [] as Appointment[],
-    queueTicket: [] as QueueTicket[],
-  };
   /** First revision of each stream. */
   const streams = new Map<string, number>();
   const query = eventsQuery.schema.parse({ customer: customerId });
-  const { signal } = new AbortController();
-  const options = { client, index, dataKeys, ...OPERATOR_SCOPE, signal };
+  const options = { client, index, dataKeys, permittedClinicIds: null };
   for await (const auditEvent of await eventsQuery.run(query, options)) {
-    if (!(getCategoryName(auditEvent.stream) in records) || auditEvent.clinicId !== clinicId) continue;
+    if (!CATEGORIES.includes(getCategoryName(auditEvent.stream)) || auditEvent.clinicId !== clinicId) continue;
     if (!streams.has(auditEvent.stream)) streams.set(auditEvent.stream, auditEvent.revision);
   }
+  const states = new StreamStates();
   const personEvents: PersonEvent[] = [];
   const unreadableEvents: UnreadableEvent[] = [];
   const deletedStreams: string[] = [];
   for (const [stream, firstRevision] of streams) {
-    const fold = getFold(stream);
-    let state: unknown;
     let isDeleted = true;
     for await (const logEvent of readStreamEvents(client, stream)) {
       const { revision, storedAt } = logEvent.auditEvent;
       if (revision <= firstRevision) isDeleted = false;
-      const event = await revealEvent(logEvent, dataKeys);
+      const event = await revealPersonEvent(logEvent, dataKeys);
       if (!event) unreadableEvents.push({ stream, revision });
       else {
         personEvents.push({ event, storedAt });
-        state = fold(state, event);
+        states.add({ auditEvent: logEvent.auditEvent, recorded: event });
       }
     }
-    if (state) (records[getCategoryName(stream) as keyof typeof records] as unknown[]).push(state);
     if (isDeleted) deletedStreams.push(stream);
   }
   personEvents.sort((a, b) => Number(a.event.position - b.event.position));
   return {
-    customer: records.customer[0],
+    customer: states.get<Customer>(`customer-${customerId}`),
     events: personEvents,
     unreadableEvents,
     deletedStreams,
-    animals: records.animal,
-    consents: records.animalConsent,
-    appointments: records.appointment,
-    queueTickets: records.queueTicket,
+    animals: states.list<Animal>("animal"),
+    consents: states.list<AnimalConsent>("animalConsent"),
+    appointments: states.list<Appointment>("appointment"),
+    queueTickets: states.list<QueueTicket>("queueTicket"),
   };
 }
 
 /** Returns an event with its personal data. Returns undefined if this release cannot read the event. */
-async function revealEvent(logEvent: LogEvent, dataKeys: DataKeys): Promise<RecordedEvent | undefined> {
+async function revealPersonEvent(logEvent: LogEvent, dataKeys: DataKeys): Promise<RecordedEvent | undefined> {
   const event = toRecordedEvent(logEvent);
   try {
     return event && decryptEvent(event, await findKeysOf([event], dataKeys));

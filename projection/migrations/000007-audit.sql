@@ -12,7 +12,7 @@ CREATE TABLE audit.event (
   event_id uuid NOT NULL,
   correlation_id uuid,
   causation_id uuid,
-  leaf_hash bytea,                     -- null if the event has no canonical form
+  leaf_hash bytea,                     -- null if the event is not a leaf
   stream text COLLATE "C" NOT NULL,
   type text COLLATE "C" NOT NULL,
   actor text COLLATE "C",              -- type and id, such as operator:ada

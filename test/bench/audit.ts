@@ -18,7 +18,6 @@ import { createAuditSigner } from "../../command/audit/export/signing.ts";
 import { AuditIndex } from "../../command/audit/index/audit-index.ts";
 import { readIndexCheckpoint } from "../../command/audit/index/index-store.ts";
 import { runIndex } from "../../command/audit/index/run-index.ts";
-import { OPERATOR_SCOPE } from "../../command/audit/queries/audit-query.ts";
 import { eventsQuery } from "../../command/audit/queries/list-events.ts";
 import { appendEventsInSharedCall } from "../../shared/eventstore/append.ts";
 import { readLogEnd } from "../../shared/eventstore/read-log.ts";
@@ -188,7 +187,7 @@ try {
   });
 
   const index = new AuditIndex(() => pool);
-  const options = { client, index, dataKeys: sharedDataKeys, ...OPERATOR_SCOPE, signal: controller.signal };
+  const options = { client, index, dataKeys: sharedDataKeys, permittedClinicIds: null, signal: controller.signal };
   const measure = async (name: string, ask: (number: number) => Promise<unknown>) => {
     const times: number[] = [];
     for (let number = 0; number < QUESTION_COUNT; number += 1) {

@@ -1,8 +1,9 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
+import type { Aggregate } from "../../../shared/domain/aggregate.ts";
 import { auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
 import { type AuditAction, auditorStreams } from "../../../shared/domain/events/audit.ts";
-import { toStreamName } from "../../../shared/domain/events/category.ts";
+import { type Category, toStreamName } from "../../../shared/domain/events/category.ts";
 import { instant } from "../../../shared/domain/events/fields.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
 import { concernsOneStream } from "../../../shared/eventstore/stream-failure.ts";
@@ -24,7 +25,7 @@ import {
   toRange,
   toSubjectKey,
 } from "../queries/query-fields.ts";
-import { getClinicIds } from "./visibility.ts";
+import { getClinicIds, isVisible } from "./visibility.ts";
 
 const accessesQuerySchema = z
   .strictObject({
@@ -60,8 +61,8 @@ export interface ClinicAccess extends Pick<AuditEvent, "position" | "actor"> {
 }
 
 /**
- * Lists who read or exported the records of a clinic or of another subject, in log order or in the reverse order. Lists nothing for a clinic or
- * a subject outside the reader's scope. The iteration throws {@link LogUnavailableError}.
+ * Lists who read or exported the records of a clinic or of another subject, in log order or in the reverse order.
+ * Lists nothing for a clinic or a subject outside the reader's scope. The iteration throws {@link LogUnavailableError}.
  */
 export const accessesQuery: AuditQuery<typeof accessesQuerySchema, ItemStream<ClinicAccess>> = {
   action: "accesses",
@@ -87,7 +88,7 @@ async function* readAccesses(query: AccessesQuery, options: ReadOptions): AsyncG
   const rowQuery = { ...keys, from, to, ...toRange(query, logEnd), clinicIds: null };
   const pageSize = Math.min(MAX_PAGE_SIZE, query.limit ?? MAX_PAGE_SIZE);
   for await (const { auditEvent, catalogEvent, row } of readIndexedEvents(options, rowQuery, undefined, pageSize)) {
-    if (signal.aborted) return;
+    if (signal?.aborted) return;
     if (catalogEvent?.type !== "AuditAccessed") continue;
     const { data } = catalogEvent;
     const scope = data.auditorId === null ? null : await findScope(data.auditorId);
@@ -116,7 +117,7 @@ interface AccessSubject extends Pick<RowQuery, "keys" | "possibleKeys"> {
 
 /** Finds the keys of the accesses to a subject. Returns undefined if the reader may see none of its records. */
 async function findSubject(query: AccessesQuery, options: ReadOptions): Promise<AccessSubject | undefined> {
-  const { client, index, permittedClinicIds, isVisible } = options;
+  const { client, index, permittedClinicIds } = options;
   const toSubject = (ids: readonly string[], clinicIds: readonly string[]) => ({
     keys: ids.map((id) => toPurposeKey("accessed", id)),
     possibleKeys: [...clinicIds.map((id) => toPurposeKey("accessed clinic", id)), SHARED_ACCESS_KEY],
@@ -128,7 +129,7 @@ async function findSubject(query: AccessesQuery, options: ReadOptions): Promise<
   }
   if (query.stream !== undefined) {
     const firstEvent = (await readFirstEvent(client, query.stream))?.auditEvent;
-    if (!firstEvent || !isVisible(firstEvent)) return undefined;
+    if (!firstEvent || !isVisible(firstEvent, permittedClinicIds)) return undefined;
     return toSubject([query.stream.slice(query.stream.indexOf("-") + 1)], getClinicIds(firstEvent));
   }
   const subject = getSubject(query);
@@ -137,7 +138,8 @@ async function findSubject(query: AccessesQuery, options: ReadOptions): Promise<
   return toSubject([subject.id, ...(subject.kind === "correlation" ? ids : [])], clinics);
 }
 
-function remember<Result>(find: (id: string) => Promise<Result>): (id: string) => Promise<Result> {
+/** Returns a function that finds the result for each id only once. */
+export function remember<Result>(find: (id: string) => Promise<Result>): (id: string) => Promise<Result> {
   const promises = new Map<string, Promise<Result>>();
   return (id) => {
     const promise = promises.get(id) ?? find(id);
@@ -157,18 +159,27 @@ async function readAuditorScope(client: EventStoreDBClient, auditorId: string): 
   return event?.type === "AuditorRegistered" ? event.data.clinicIds : null;
 }
 
+/** Returns an auditor's name. Returns null if it is unavailable, as described at {@link loadReadable}. */
+export async function readAuditorName(personalLog: EventLog, auditorId: string): Promise<string | null> {
+  return (await loadReadable(personalLog, auditorAggregate, auditorId))?.name ?? null;
+}
+
 /**
- * Returns an auditor's name. Returns null if the auditor does not exist, or the name cannot be read or decrypted.
+ * Returns the state of an aggregate. Returns undefined if it does not exist, or its events cannot be read or decrypted.
  *
  * @throws {LogUnavailableError}
  */
-export async function readAuditorName(personalLog: EventLog, auditorId: string): Promise<string | null> {
+export async function loadReadable<C extends Category, State>(
+  personalLog: EventLog,
+  aggregate: Aggregate<C, State>,
+  id: string,
+): Promise<State | undefined> {
   try {
-    const { state, isKeyMissing } = await loadAggregate(personalLog, auditorAggregate, auditorId);
-    return isKeyMissing ? null : (state?.name ?? null);
+    const { state, isKeyMissing } = await loadAggregate(personalLog, aggregate, id);
+    return isKeyMissing ? undefined : state;
   } catch (error) {
-    const isNameUnavailable = error instanceof KeyStoreUnavailableError || isDecryptionError(error);
-    if (isNameUnavailable || (await concernsOneStream(personalLog, error))) return null;
+    const isUnavailable = error instanceof KeyStoreUnavailableError || isDecryptionError(error);
+    if (isUnavailable || (await concernsOneStream(personalLog, error))) return undefined;
     throw error;
   }
 }

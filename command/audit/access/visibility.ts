@@ -1,21 +1,15 @@
 import type { AuditEvent } from "../log/audit-event.ts";
 
-export type IsVisible = (event: AuditEvent) => boolean;
-
 /**
- * Creates the filter that limits a reader to events of certain clinics. An event that names clinics is visible if all
- * of them are permitted. Events that name no clinic, such as those of applications and auditors, are visible only to a
- * reader who may see all events.
+ * Returns true if a reader may see an event: if the reader may see all clinics that the event names. Events that name no
+ * clinic, such as those of applications and auditors, are visible only to a reader who may see all events.
  *
  * @param clinicIds ids of the permitted clinics; null if the reader may see all events
  */
-export function createVisibilityFilter(clinicIds: readonly string[] | null): IsVisible {
-  if (clinicIds === null) return () => true;
-  const permittedClinicIds = new Set(clinicIds);
-  return (event) => {
-    const eventClinicIds = getClinicIds(event);
-    return eventClinicIds.length > 0 && eventClinicIds.every((clinicId) => permittedClinicIds.has(clinicId));
-  };
+export function isVisible(event: AuditEvent, clinicIds: readonly string[] | null): boolean {
+  if (clinicIds === null) return true;
+  const eventClinicIds = getClinicIds(event);
+  return eventClinicIds.length > 0 && eventClinicIds.every((id) => clinicIds.includes(id));
 }
 
 /** Returns the ids of the clinics that an event names in its metadata and its data. */

@@ -15,7 +15,7 @@ import { parseJson } from "../export/json.ts";
 import { createAuditSigner } from "../export/signing.ts";
 import { DifferentLogError, IndexDamagedError } from "../index/audit-index.ts";
 import { type AuditEvent, parseAuditEvent } from "../log/audit-event.ts";
-import { OPERATOR_SCOPE, StreamNotFoundError } from "../queries/audit-query.ts";
+import { StreamNotFoundError } from "../queries/audit-query.ts";
 import { checkOverlaps, OVERLAP_TYPES, type OverlapFinding, overlapsQuery } from "../queries/find-overlaps.ts";
 import { UnreadableStreamError } from "../state/replay.ts";
 import { TreeHeadError } from "../tree/published-heads.ts";
@@ -29,8 +29,14 @@ import {
   toQueryOptions,
   withAuditedAccess,
 } from "./queries.ts";
-import { createProgressReporter } from "./scan-progress.ts";
-import { proveEvent, proveExtension, showRebuild, showTreeHead, showVerification } from "./tree.ts";
+import {
+  createProgressReporter,
+  proveEvent,
+  proveExtension,
+  showRebuild,
+  showTreeHead,
+  showVerification,
+} from "./tree.ts";
 import { readLines, verifyFile, verifyProofFile } from "./verify-file.ts";
 
 const text = z.string();
@@ -205,11 +211,10 @@ async function exportToFile(
   requireNewFile(file);
   await withAuditedAccess(terminal, { actor, action: "export", query: options }, async (dependencies) => {
     const { client, index, context, accessId } = dependencies;
-    const { signal } = new AbortController();
     const onProgress = createProgressReporter(terminal);
     const exportedBy = { type: context.actor.type, id: context.actor.id };
-    const exportContext = { ...OPERATOR_SCOPE, signer, exportedBy, accessId, now: toInstant(context.now) };
-    const lines = await exportClinic(query, { client, index, signal, onProgress, readsLog: readLog, ...exportContext });
+    const exportContext = { permittedClinicIds: null, signer, exportedBy, accessId, now: toInstant(context.now) };
+    const lines = await exportClinic(query, { client, index, onProgress, readsLog: readLog, ...exportContext });
     const lineCount = await writeAtomically(file, lines);
     const summary = { file, events: lineCount - 1, key: signer.thumbprint };
     const { clinic: clinicId, from = "start", to = exportContext.now } = query;

@@ -13,24 +13,22 @@ import {
   toOptionName,
   toOptionProblems,
 } from "../../../shared/command-line/option.ts";
-import { escapeControlCharacters, type Terminal } from "../../../shared/command-line/terminal.ts";
+import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import type { AuditAction } from "../../../shared/domain/events/audit.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
 import { accessesQuery, type ClinicAccess } from "../access/list-accesses.ts";
 import { recordAccess } from "../access/record-access.ts";
-import { type ClinicState, clinicStateQuery } from "../clinic/clinic-state.ts";
-import { type Reader, type Readers, readersQuery } from "../clinic/list-readers.ts";
+import { clinicStateQuery } from "../clinic/clinic-state.ts";
+import { READER_KINDS, readersQuery } from "../clinic/list-readers.ts";
 import { AuditIndex } from "../index/audit-index.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
-import { type AuditQuery, type ItemStream, OPERATOR_SCOPE } from "../queries/audit-query.ts";
+import type { AuditQuery, ItemStream } from "../queries/audit-query.ts";
 import { eventsQuery } from "../queries/list-events.ts";
-import type { Change } from "../state/changes.ts";
 import { type ReplayStep, replayQuery } from "../state/replay.ts";
 import { diffQuery, type StateDiff, type StreamState, stateQuery } from "../state/state-at.ts";
-import { createEventPrinter, formatActor } from "./table.ts";
+import { EVENT_HEADER, formatAccess, formatEvent, formatResult, formatStep } from "./format.ts";
 
 const EXAMPLE_STREAM = "appointment-5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
 export const EXAMPLE_CLINIC_ID = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
@@ -119,7 +117,6 @@ export function withAuditedAccess<Result>(
   terminal: Terminal,
   access: { actor: string | undefined; action: AuditAction; query: Record<string, unknown> },
   runQuery: (dependencies: {
-    log: EventLog;
     client: EventStoreDBClient;
     /** Index of the log. Its first use needs DATABASE_URL. */
     index: AuditIndex;
@@ -132,30 +129,43 @@ export function withAuditedAccess<Result>(
   return withEventLog(terminal.env, async (log, client, dataKeys, openPool) => {
     const { action, query } = access;
     const accessId = await recordAccess(log, { auditorId: null, action, query }, context);
-    return runQuery({ log, client, index: new AuditIndex(openPool), dataKeys, context, accessId });
+    return runQuery({ client, index: new AuditIndex(openPool), dataKeys, context, accessId });
   });
 }
 
-type QueryDeclaration<Schema extends z.ZodObject, Result> = Pick<Command, "summary" | "example"> & {
-  query: AuditQuery<Schema, Result>;
+interface QueryCommand extends Pick<Command, "summary" | "example"> {
+  query: AuditQuery<z.ZodObject, object>;
+  /** Help texts of options that differ from those of other commands. */
   help?: Record<string, string>;
-  /** Options that are no fields of the query. */
-  otherOptions?: Options;
-  print(result: Result, options: CommandOptions, terminal: Terminal): Promise<void>;
-};
+  /** Words of a useful next command. The item is the result, or the last one of a list. */
+  next: (item: never, options: CommandOptions) => string | undefined;
+  /** Prints the items of a list. A single result is printed as values and tables. */
+  list?: ListFormat;
+}
+
+interface ListFormat {
+  noun: string;
+  header?: string;
+  format: (item: never, terminal: Terminal) => string;
+  /** If true, an option and each key press decide when the next item is printed. */
+  isStepped?: boolean;
+}
 
 /** Defines a command that records the access, runs a query and prints its result. */
-function defineQueryCommand<Schema extends z.ZodObject, Result>(
-  name: string,
-  { query, help, otherOptions = {}, print, summary, example }: QueryDeclaration<Schema, Result>,
-): Command {
-  const ownOptions = { actor: actorOption, json: option.flag("print one JSON object per line") };
+function defineQueryCommand(name: string, { query, help, next, list, summary, example }: QueryCommand): Command {
+  const all = list?.isStepped ? { all: option.flag("show all events without waiting for a key") } : {};
+  const ownOptions = { ...all, actor: actorOption, json: option.flag("print one JSON object per line") };
   return defineCommand({
     ...{ name, summary, example },
-    options: { ...toQueryOptions(query.schema, help), ...otherOptions, ...ownOptions },
+    options: { ...toQueryOptions(query.schema, help), ...ownOptions },
     run: (values, terminal) => {
       const options = values as CommandOptions;
-      return runQuery(query, options, terminal, (result) => print(result, options, terminal));
+      return runQuery(query, options, terminal, async (result) => {
+        const last = list ? await printList(result as ItemStream<never>, options, list, terminal) : result;
+        if (!list) await terminal.writeOutput(options.json ? JSON.stringify(result) : formatResult(result, terminal));
+        const words = last && next(last as never, options);
+        if (words !== undefined) await suggestNext(terminal, options.json, `audit ${words}`);
+      });
     },
   });
 }
@@ -169,9 +179,33 @@ export async function runQuery<Schema extends z.ZodType, Result>(
 ): Promise<void> {
   const query = readQuery(schema, options);
   await withAuditedAccess(terminal, { actor, action, query: options }, async ({ client, index, dataKeys }) => {
-    const { signal } = new AbortController();
-    await print(await run(query, { client, index, dataKeys, ...OPERATOR_SCOPE, signal }));
+    await print(await run(query, { client, index, dataKeys, permittedClinicIds: null }));
   });
+}
+
+/**
+ * Prints the items of a list while they are read.
+ *
+ * @returns the last item; undefined for an empty list, and if the user has quit
+ */
+async function printList<Item extends object>(
+  items: ItemStream<Item>,
+  { all, json }: CommandOptions,
+  { noun, header, format, isStepped = false }: ListFormat,
+  terminal: Terminal,
+): Promise<Item | undefined> {
+  const readKey = isStepped && !all && !json ? terminal.readKey : undefined;
+  let count = 0;
+  let last: Item | undefined;
+  if (!json && header !== undefined && terminal.columns === undefined) await terminal.writeOutput(header);
+  for await (const item of items) {
+    if (count > 0 && (await readKey?.()) === "end") return undefined;
+    [count, last] = [count + 1, item];
+    await terminal.writeOutput(json ? JSON.stringify(item) : format(item as never, terminal));
+    if (readKey && count === 1) await terminal.writeError("(Enter: next event; q: quit)");
+  }
+  if (!json) await terminal.writeError(formatCount(count, noun));
+  return last;
 }
 
 export const queryCommands: Command[] = [
@@ -179,24 +213,25 @@ export const queryCommands: Command[] = [
     query: eventsQuery,
     summary: "Lists the events of a stream, or all events related to one object, such as an appointment or a clinic.",
     example: `--appointment ${EXAMPLE_STREAM.slice(12)} --actor ada`,
-    print: printEvents,
+    list: { noun: "event", header: EVENT_HEADER, format: formatEvent },
+    next: ({ stream }: AuditEvent) => `replay ${stream}`,
   }),
   defineQueryCommand("accesses", {
     query: accessesQuery,
     summary:
       "Lists who read or exported the records of a clinic, a customer or another object. A `possible` access may have concerned only other records.",
     example: `--clinic ${EXAMPLE_CLINIC_ID} --from 2026-05-01T00:00:00Z`,
-    print: printAccesses,
+    list: { noun: "access", format: formatAccess },
+    next: ({ actor }: ClinicAccess) => (actor?.type === "auditor" ? `accesses --auditor ${actor.id}` : undefined),
   }),
   defineQueryCommand("readers", {
     query: readersQuery,
     summary:
       "Lists who could read the records of a clinic, a customer or an animal, from when to when, and the recorded accesses.",
     example: `--animal ${EXAMPLE_STREAM.slice(12)} --from 2026-05-01T00:00:00Z --to 2026-05-08T00:00:00Z`,
-    async print(readers, { json, ...subject }, terminal) {
-      await terminal.writeOutput(json ? JSON.stringify(readers) : formatReaders(readers));
-      const kind = ["clinic", "customer", "animal"].find((name) => subject[name] !== undefined);
-      await suggestNext(terminal, json, `audit events --${kind} ${subject[kind ?? ""]}`);
+    next: (_, subject) => {
+      const kind = READER_KINDS.find((name) => subject[name] !== undefined) ?? "clinic";
+      return `events --${kind} ${subject[kind]}`;
     },
   }),
   defineQueryCommand("clinic-state", {
@@ -205,193 +240,27 @@ export const queryCommands: Command[] = [
       "Shows a clinic at a time: branches, staff with access, resources, installations, and what has changed since.",
     help: { at: "a time; default: now" },
     example: `--clinic ${EXAMPLE_CLINIC_ID} --at '2026-11-28 10:00'`,
-    async print(state, { json, clinic }, terminal) {
-      await terminal.writeOutput(json ? JSON.stringify(state) : formatClinicState(state));
-      await suggestNext(terminal, json, `audit readers --clinic ${clinic}`);
-    },
+    next: (_, { clinic }) => `readers --clinic ${clinic}`,
   }),
   defineQueryCommand("as-of", {
     query: stateQuery,
     summary: "Shows the state of a stream at a point in its history, computed with the same code as in the service.",
     help: { at: `${POINT_HELP}; default: end` },
     example: `${EXAMPLE_STREAM} --at 2026-05-04T12:00:00Z`,
-    async print(state, { json }, terminal) {
-      await terminal.writeOutput(json ? JSON.stringify(state) : formatState(state));
-      await suggestNext(terminal, json, `audit diff ${state.stream}`);
-    },
+    next: ({ stream }: StreamState) => `diff ${stream}`,
   }),
   defineQueryCommand("diff", {
     query: diffQuery,
     summary: "Shows the fields that differ between two points in the history of a stream.",
     help: { from: `${POINT_HELP}; default: start`, to: "a point in the same form as --from; default: end" },
     example: `${EXAMPLE_STREAM} --from 0 --to end`,
-    async print(diff, { json }, terminal) {
-      await terminal.writeOutput(json ? JSON.stringify(diff) : formatDiff(diff));
-      await suggestNext(terminal, json, `audit replay ${diff.stream}`);
-    },
+    next: ({ stream }: StateDiff) => `replay ${stream}`,
   }),
   defineQueryCommand("replay", {
     query: replayQuery,
     summary: "Shows the events of a stream one by one, with their changes. Press Enter for the next event, q to quit.",
-    otherOptions: { all: option.flag("show all events without waiting for a key") },
     example: EXAMPLE_STREAM,
-    print: printSteps,
+    list: { noun: "event", format: formatStep, isStepped: true },
+    next: ({ event }: ReplayStep) => `as-of ${event.stream}`,
   }),
 ];
-
-async function printEvents(
-  events: ItemStream<AuditEvent>,
-  { json }: CommandOptions,
-  terminal: Terminal,
-): Promise<void> {
-  const printJson = (event: AuditEvent) => terminal.writeOutput(JSON.stringify(event));
-  const print = json ? printJson : await createEventPrinter(terminal);
-  let count = 0;
-  let lastStream: string | undefined;
-  for await (const event of events) {
-    count += 1;
-    lastStream = event.stream;
-    await print(event);
-  }
-  if (!json) await terminal.writeError(formatCount(count, "event"));
-  if (lastStream !== undefined) await suggestNext(terminal, json, `audit replay ${lastStream}`);
-}
-
-async function printAccesses(
-  accesses: ItemStream<ClinicAccess>,
-  { json }: CommandOptions,
-  terminal: Terminal,
-): Promise<void> {
-  let count = 0;
-  let lastAuditorId: string | undefined;
-  for await (const access of accesses) {
-    count += 1;
-    if (access.actor?.type === "auditor") lastAuditorId = access.actor.id;
-    await terminal.writeOutput(json ? JSON.stringify(access) : formatAccess(access));
-  }
-  if (!json) await terminal.writeError(formatCount(count, "access"));
-  if (lastAuditorId !== undefined) await suggestNext(terminal, json, `audit accesses --auditor ${lastAuditorId}`);
-}
-
-/**
- * Prints each event of a stream with the fields that the event changed. On a terminal, each key press prints the next
- * event.
- */
-async function printSteps(
-  steps: ItemStream<ReplayStep>,
-  { all, json, stream }: CommandOptions,
-  terminal: Terminal,
-): Promise<void> {
-  const readKey = all || json ? undefined : terminal.readKey;
-  let stepCount = 0;
-  for await (const step of steps) {
-    if (stepCount > 0 && (await readKey?.()) === "end") return;
-    stepCount += 1;
-    await terminal.writeOutput(json ? JSON.stringify(step) : formatStep(step));
-    if (readKey && stepCount === 1) await terminal.writeError("(Enter: next event; q: quit)");
-  }
-  await suggestNext(terminal, json, `audit as-of ${stream}`);
-}
-
-function formatReaders({ readers, accesses, isComplete, problems, note }: Readers): string {
-  const lines = [
-    "Could read:",
-    ...readers.map((reader) => `  ${formatReader(reader)}`),
-    isComplete ? "Recorded accesses:" : `The latest ${accesses.length} recorded accesses:`,
-    ...accesses.map((access) => `  ${formatAccess(access)}`),
-    ...problems.map((problem) => `Not considered: ${problem}`),
-    note,
-  ];
-  return lines.map(escapeControlCharacters).join("\n");
-}
-
-function formatReader({ kind, id, name, access, from, to }: Reader): string {
-  return `${from} to ${(to ?? "now").padEnd(24)}  ${kind.padEnd(11)}  ${name === null ? id : `${name} (${id})`}: ${access.join("; ")}`;
-}
-
-function formatClinicState(state: ClinicState): string {
-  const { at, timeZone, clinic, branches, staff, resources, installations, changes, isComplete, problems } = state;
-  const names = new Map(branches.map(({ id, name }) => [id, name]));
-  const inBranches = (ids: readonly string[] | null) =>
-    ids && ids.length > 0 ? `in ${ids.map((id) => names.get(id) ?? id).join(", ")}` : "in all branches";
-  const list = (title: string, items: readonly string[]) =>
-    items.length === 0 ? [`${title}: none`] : [`${title}:`, ...items.map((item) => `  ${item}`)];
-  const subscription = clinic?.subscription;
-  const title = clinic
-    ? `${clinic.registration.name}, ${clinic.status}, ${subscription ? `plan ${subscription.plan} (${subscription.status})` : "no subscription"}`
-    : "The clinic was not yet registered.";
-  const lines = [
-    `${at} (time zone of the clinic: ${timeZone})`,
-    title,
-    ...list(
-      "Branches",
-      branches.map(({ id, name, city }) => `${name}${city === null ? "" : `, ${city}`} (${id})`),
-    ),
-    ...list(
-      "Staff with access",
-      staff.map(({ userId, name, role, permissions, branchIds }) => {
-        const rights = permissions.join(", ") || "no permission";
-        return `${name ?? userId}, ${role}: ${rights}, ${inBranches(branchIds)}`;
-      }),
-    ),
-    ...list(
-      "Resources",
-      resources.map(
-        ({ name, type, branchId, capacity }) => `${name}, ${type}, ${inBranches([branchId])}, capacity ${capacity}`,
-      ),
-    ),
-    ...list(
-      "Installations",
-      installations.map(({ applicationId, name, scopes, branchIds, animalAccess }) => {
-        return `${name ?? applicationId}: ${scopes.join(", ")}, ${animalAccess} animals, ${inBranches(branchIds)}`;
-      }),
-    ),
-    ...list(
-      isComplete ? "Changes since" : `The first ${changes.length} changes since`,
-      changes.map((change) => `${change.at}  ${change.text} (${formatActor(change)})`),
-    ),
-    ...problems.map((problem) => `Not included: ${problem}`),
-  ];
-  return lines.map(escapeControlCharacters).join("\n");
-}
-
-function formatState({ stream, last: lastEvent, state }: StreamState): string {
-  const json = JSON.stringify(state, null, 2).split("\n").map(escapeControlCharacters).join("\n");
-  return `${stream} ${formatLastEvent(lastEvent)}\n${json}`;
-}
-
-function formatDiff({ stream, from, to, changes }: StateDiff): string {
-  return `${stream}\n  from ${formatLastEvent(from)}\n  to   ${formatLastEvent(to)}\n${formatChanges(changes)}`;
-}
-
-function formatStep({ event, changes, problem }: ReplayStep): string {
-  const { revision, type, occurredAt, actor, correlationId } = event;
-  const headLine = `@ ${revision}  ${occurredAt}  ${type}  by ${formatActor({ actor })}  request ${correlationId}`;
-  const changeLines = problem === undefined ? formatChanges(changes) : escapeControlCharacters(`    ${problem}`);
-  return `${escapeControlCharacters(headLine)}\n${changeLines}`;
-}
-
-function formatLastEvent(lastEvent: StreamState["last"]): string {
-  if (!lastEvent) return "before the first event";
-  const { revision, type, occurredAt, storedAt, position } = lastEvent;
-  return `@ ${revision} (${type}, occurred ${occurredAt}, stored ${storedAt}, position ${position})`;
-}
-
-function formatChanges(changes: Change[]): string {
-  if (changes.length === 0) return "    no changes in the state";
-  return changes
-    .map((change) => escapeControlCharacters(`    ${change.path}: ${formatChangedValue(change)}`))
-    .join("\n");
-}
-
-function formatChangedValue(change: Change): string {
-  const [textBefore, textAfter] = [JSON.stringify(change.before), JSON.stringify(change.after)];
-  if (!("before" in change)) return `+ ${textAfter}`;
-  return "after" in change ? `${textBefore} → ${textAfter}` : `- ${textBefore}`;
-}
-
-function formatAccess({ at, actor, auditorName, action, relation, asked }: ClinicAccess): string {
-  const name = auditorName === null ? "" : ` ${auditorName}`;
-  const cells = [at, action.padEnd(12), relation.padEnd(8), `${formatActor({ actor })}${name}`, JSON.stringify(asked)];
-  return escapeControlCharacters(cells.join("  "));
-}

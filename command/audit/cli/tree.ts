@@ -2,6 +2,7 @@ import { RefusedError } from "../../../shared/command-line/failure.ts";
 import { formatCommandLine, suggestNext } from "../../../shared/command-line/format-command-line.ts";
 import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { requireOperator } from "../../../shared/command-line/operator.ts";
+import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
@@ -10,13 +11,19 @@ import { getClinicIds } from "../access/visibility.ts";
 import { createAuditSigner } from "../export/signing.ts";
 import { AuditIndex } from "../index/audit-index.ts";
 import { rebuildIndex } from "../index/rebuild-index.ts";
-import { proveConsistency, proveInclusion, readLeafEvent } from "../tree/prove.ts";
+import type { ScanProgress } from "../log/scan.ts";
+import { findLeafEvent, proveConsistency, proveInclusion } from "../tree/prove.ts";
 import { type PublishOptions, publishTreeHead, verifyIndex } from "../tree/publish-tree-head.ts";
 import { findPublishedHead } from "../tree/published-heads.ts";
 import { formatDocument, type SignedTreeHead } from "../tree/tree-head.ts";
 import { requireNewFile, writeAtomically } from "./output-file.ts";
-import { createProgressReporter } from "./scan-progress.ts";
 import { readTreeHeadFile } from "./verify-file.ts";
+
+/** Creates a function that shows the progress of a scan of the log on standard error. */
+export function createProgressReporter(terminal: Terminal) {
+  const bar = createProgressBar("audit", 1, terminal);
+  return ({ read, share }: ScanProgress) => bar.show(share, `${formatCount(read, "event")} read`);
+}
 
 type TreeSources = Omit<PublishOptions, "context"> & { onProgress: ReturnType<typeof createProgressReporter> };
 
@@ -86,17 +93,14 @@ export async function proveEvent(
   const { actor, out, head: headFile, event: eventId } = options;
   const operator = requireOperator(terminal.env, actor);
   await showDocument(out, terminal, async (sources) => {
-    const { log, client, index } = sources;
     const head = await getHead(headFile, sources);
-    await index.awaitLogEnd(client);
-    const leaf = await index.findLeaf({ eventId });
-    const event = leaf && (await readLeafEvent(client, leaf));
-    if (!event || leaf.number >= head.treeHead.size)
+    const leaf = await findLeafEvent(sources, { eventId });
+    if (!leaf || leaf.number >= head.treeHead.size)
       throw new RefusedError(`the tree of this tree head does not contain event ${eventId}`);
-    const document = await proveInclusion(index, event, leaf.number, head);
+    const document = await proveInclusion(sources.index, leaf, head);
     const access = { auditorId: null, action: "prove-inclusion", query: { event: eventId } } as const;
     const context = createOperatorContext(operator, Date.now());
-    await recordAccess(log, { ...access, clinicIds: getClinicIds(event) }, context);
+    await recordAccess(sources.log, { ...access, clinicIds: getClinicIds(leaf.event) }, context);
     return { document, description: "wrote the proof to" };
   });
 }

@@ -3,11 +3,11 @@ import { clinicStreams } from "../../../shared/domain/events/clinic.ts";
 import { calendarDate, instant } from "../../../shared/domain/events/fields.ts";
 import { installationStreams } from "../../../shared/domain/events/partner.ts";
 import { membershipStreams, staffStreams } from "../../../shared/domain/events/people.ts";
-import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { fromLocalTime } from "../../../shared/domain/time/local-time.ts";
 import { type Instant, toInstantInRange } from "../../../shared/domain/time/rfc3339.ts";
+import { isVisible } from "../access/visibility.ts";
 import { forEachConcurrently, readIndexedEvents } from "../index/read-rows.ts";
-import { type AuditEvent, revealLogEvent } from "../log/audit-event.ts";
+import { type RevealedEvent, revealEvent } from "../log/audit-event.ts";
 import { readClinicRegistration, readStreamEvents } from "../log/read-stream.ts";
 import { type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
 import { toSubjectKey } from "../queries/query-fields.ts";
@@ -34,12 +34,6 @@ const TYPES = [
   ...["ResourceAdded", "ResourceRetired", "SandboxReset"],
 ];
 
-/** An event of a clinic's history; `recorded` is the reason if this release cannot read the event. */
-export interface HistoryEvent {
-  auditEvent: AuditEvent;
-  recorded: RecordedEvent | string;
-}
-
 /**
  * Reads the events of a clinic, its members, staff, resources and installations, in log order.
  *
@@ -51,7 +45,7 @@ export interface HistoryEvent {
 export async function readClinicHistory(
   clinicId: string,
   options: ReadOptions,
-): Promise<{ timeZone: string; events: HistoryEvent[] }> {
+): Promise<{ timeZone: string; events: RevealedEvent[] }> {
   const { client, permittedClinicIds } = options;
   const isPermitted = permittedClinicIds?.includes(clinicId) ?? true;
   const registration = isPermitted ? await readClinicRegistration(client, clinicId) : undefined;
@@ -68,14 +62,12 @@ export async function readHistory(
   keys: readonly string[],
   types: readonly string[],
   options: ReadOptions,
-): Promise<HistoryEvent[]> {
-  const { client, index, dataKeys, isVisible, permittedClinicIds: clinicIds } = options;
+): Promise<RevealedEvent[]> {
+  const { client, index, dataKeys, permittedClinicIds: clinicIds } = options;
   const before = (await index.awaitLogEnd(client)) + 1n;
-  const events: HistoryEvent[] = [];
-  for await (const logEvent of readIndexedEvents(options, { keys, types, before, clinicIds })) {
-    const { auditEvent } = logEvent;
-    if (isVisible(auditEvent)) events.push({ auditEvent, recorded: await revealLogEvent(logEvent, dataKeys) });
-  }
+  const events: RevealedEvent[] = [];
+  for await (const logEvent of readIndexedEvents(options, { keys, types, before, clinicIds }))
+    if (isVisible(logEvent.auditEvent, clinicIds)) events.push(await revealEvent(logEvent, dataKeys));
   return events;
 }
 
@@ -85,7 +77,7 @@ export class StreamStates {
   readonly #states = new Map<string, unknown>();
 
   /** Adds the next event of a stream. An event that this release cannot read does not change the state. */
-  add({ auditEvent: { stream, revision }, recorded }: HistoryEvent): void {
+  add({ auditEvent: { stream, revision }, recorded }: RevealedEvent): void {
     if (typeof recorded === "string") this.problems.push(`${stream} @ ${revision}: ${recorded}`);
     else this.#states.set(stream, getFold(stream)(this.#states.get(stream), recorded));
   }
@@ -111,7 +103,7 @@ export interface InstalledApplication {
 /** Reads the applications that were ever installed at a clinic, by id. */
 export async function readApplications(
   { client }: Pick<ReadOptions, "client">,
-  history: readonly HistoryEvent[],
+  history: readonly RevealedEvent[],
 ): Promise<Map<string, InstalledApplication>> {
   const applications = new Map<string, InstalledApplication>();
   for (const { recorded } of history) {
@@ -136,7 +128,7 @@ export type Names = ReadonlyMap<string, string>;
  * linked staff member.
  */
 export function collectNames(
-  history: readonly HistoryEvent[],
+  history: readonly RevealedEvent[],
   applications: ReadonlyMap<string, InstalledApplication>,
 ): Names {
   const names = new Map<string, string>();

@@ -7,14 +7,14 @@ import { instant, uuid } from "../../../shared/domain/events/fields.ts";
 import type { Installation } from "../../../shared/domain/partner/installation.ts";
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { accessesQuery, type ClinicAccess } from "../access/list-accesses.ts";
+import { isVisible } from "../access/visibility.ts";
 import { forEachConcurrently } from "../index/read-rows.ts";
-import { revealLogEvent } from "../log/audit-event.ts";
+import { type RevealedEvent, revealEvent } from "../log/audit-event.ts";
 import { readFirstEvent, readStreamEvents } from "../log/read-stream.ts";
 import { type AuditQuery, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
 import { exactlyOne, nonEmptyRange } from "../queries/query-fields.ts";
 import {
   collectNames,
-  type HistoryEvent,
   type InstalledApplication,
   type Names,
   readApplications,
@@ -23,7 +23,7 @@ import {
   StreamStates,
 } from "./clinic-history.ts";
 
-const kinds = ["clinic", "customer", "animal"] as const;
+export const READER_KINDS = ["clinic", "customer", "animal"] as const;
 
 const readersQuerySchema = z
   .strictObject({
@@ -35,7 +35,7 @@ const readersQuerySchema = z
     /** Exclusive. */
     to: instant.optional(),
   })
-  .refine(...exactlyOne(...kinds))
+  .refine(...exactlyOne(...READER_KINDS))
   .refine(...nonEmptyRange);
 type ReadersQuery = z.output<typeof readersQuerySchema>;
 
@@ -95,14 +95,14 @@ export const readersQuery: AuditQuery<typeof readersQuerySchema, Readers> = {
 };
 
 interface ReadSubject {
-  kind: (typeof kinds)[number];
+  kind: (typeof READER_KINDS)[number];
   clinicId: string;
   /** The customer, or the owner of the animal; undefined for a clinic. */
   customerId?: string;
   /** Animals to which a link grants access. */
   animalIds: string[];
   /** Consents and erasures of the customer and the animals. */
-  events: HistoryEvent[];
+  events: RevealedEvent[];
 }
 
 const SUBJECT_TYPES = [
@@ -112,13 +112,13 @@ const SUBJECT_TYPES = [
 
 /** @throws {StreamNotFoundError} if the subject does not exist, or the reader may not see it */
 async function findSubject(query: ReadersQuery, options: ReadOptions): Promise<ReadSubject> {
-  const { client, isVisible } = options;
   if (query.clinic !== undefined) return { kind: "clinic", clinicId: query.clinic, animalIds: [], events: [] };
   const kind = query.animal === undefined ? "customer" : "animal";
   const id = query[kind] ?? "";
-  const first = await readFirstEvent(client, `${kind}-${id}`);
+  const first = await readFirstEvent(options.client, `${kind}-${id}`);
   const data = first?.catalogEvent?.data;
-  if (!first || !isVisible(first.auditEvent) || !data || !("clinicId" in data) || !("customerId" in data))
+  const isFound = first && isVisible(first.auditEvent, options.permittedClinicIds);
+  if (!isFound || !data || !("clinicId" in data) || !("customerId" in data))
     throw new StreamNotFoundError(`${kind}-${id}`);
   const { clinicId, customerId } = data as { clinicId: string; customerId: string };
   const events = await readHistory([id, customerId], SUBJECT_TYPES, options);
@@ -129,21 +129,21 @@ async function findSubject(query: ReadersQuery, options: ReadOptions): Promise<R
 }
 
 /** Reads the events of the auditors whose scope includes a clinic. */
-async function readAuditors(clinicId: string, { client, index, dataKeys }: ReadOptions): Promise<HistoryEvent[]> {
-  const events: HistoryEvent[] = [];
+async function readAuditors(clinicId: string, { client, index, dataKeys }: ReadOptions): Promise<RevealedEvent[]> {
+  const events: RevealedEvent[] = [];
   await forEachConcurrently(await index.listAuditorStreams(), async (stream) => {
     for await (const logEvent of readStreamEvents(client, stream)) {
-      const { auditEvent, catalogEvent } = logEvent;
+      const { catalogEvent } = logEvent;
       const isOther =
         catalogEvent?.type === "AuditorRegistered" && catalogEvent.data.clinicIds?.includes(clinicId) === false;
       if (isOther) return;
-      events.push({ auditEvent, recorded: await revealLogEvent(logEvent, dataKeys) });
+      events.push(await revealEvent(logEvent, dataKeys));
     }
   });
   return events;
 }
 
-const comparePositions = ({ auditEvent: left }: HistoryEvent, { auditEvent: right }: HistoryEvent) =>
+const comparePositions = ({ auditEvent: left }: RevealedEvent, { auditEvent: right }: RevealedEvent) =>
   Number(BigInt(left.position) - BigInt(right.position));
 
 /** What an access depends on. The states are those at one time. */
@@ -160,7 +160,7 @@ type CurrentReader = Omit<Reader, "from" | "to">;
 /** Finds the spans in which readers had the same access, from the events and the times at which something expires. */
 function findSpans(
   subject: ReadSubject,
-  history: readonly HistoryEvent[],
+  history: readonly RevealedEvent[],
   applications: ReadonlyMap<string, InstalledApplication>,
 ): { spans: Reader[]; problems: string[] } {
   const states = new StreamStates();
@@ -174,7 +174,7 @@ function findSpans(
   ]);
   const events = [...history];
   for (const time of [...times].filter((expiry) => expiry <= now).sort()) {
-    while (events[0] && events[0].auditEvent.storedAt <= time) states.add(events.shift() as HistoryEvent);
+    while (events[0] && events[0].auditEvent.storedAt <= time) states.add(events.shift() as RevealedEvent);
     const current = new Map(listCurrent(facts, time).map((reader) => [JSON.stringify(reader), reader]));
     for (const [key, span] of open) {
       if (current.has(key)) continue;
@@ -257,7 +257,7 @@ const RECORD_PERMISSIONS: readonly string[] = ["view_clinical", "manage_schedule
 
 /** Times at which an access can end without an event. */
 function listExpiries(
-  history: readonly HistoryEvent[],
+  history: readonly RevealedEvent[],
   applications: ReadonlyMap<string, InstalledApplication>,
 ): Instant[] {
   const expiries = history.map(({ recorded }) => {

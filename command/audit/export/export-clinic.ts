@@ -3,7 +3,7 @@ import { toStreamName } from "../../../shared/domain/events/category.ts";
 import { clinicStreams } from "../../../shared/domain/events/clinic.ts";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
-import { createVisibilityFilter } from "../access/visibility.ts";
+import { isVisible } from "../access/visibility.ts";
 import { toPurposeKey } from "../index/index-keys.ts";
 import { MISSING_IN_LOG, readIndexedEvents } from "../index/read-rows.ts";
 import { type AuditEvent, toLogEvent } from "../log/audit-event.ts";
@@ -74,7 +74,7 @@ export async function exportClinic(query: ExportQuery, options: ExportOptions): 
 }
 
 async function* readWholeLog(
-  { client, signal, onProgress }: ExportOptions,
+  { client, signal = new AbortController().signal, onProgress }: ExportOptions,
   endPosition: bigint,
 ): AsyncGenerator<AuditEvent, void> {
   for await (const { event, position } of scanLog({ client, after: undefined, endPosition, signal, onProgress }))
@@ -92,7 +92,7 @@ async function* readClinicEvents(
   const query = { keys: [toPurposeKey("clinic", clinicId)], ...range, clinicIds: [clinicId] };
   const missing: string[] = [];
   for await (const { auditEvent } of readIndexedEvents(options, query)) {
-    if (options.signal.aborted) return;
+    if (options.signal?.aborted) return;
     if (auditEvent.problem === MISSING_IN_LOG) missing.push(`revision ${auditEvent.revision} of ${auditEvent.stream}`);
     else yield auditEvent;
   }
@@ -109,7 +109,7 @@ const MAX_NAMED_EVENTS = 10;
 interface ExportLinesOptions extends Pick<Manifest, "clinicId" | "stored" | "made"> {
   signer: Pick<AuditSigner, "sign">;
   /** If this signal has aborted after the last event, the manifest is omitted. */
-  signal: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 /**
@@ -123,15 +123,14 @@ export async function* generateExportLines(
   { clinicId, stored, made, signer, signal }: ExportLinesOptions,
 ): AsyncGenerator<string, void> {
   const tree = new LineTree();
-  // An export omits events that name several clinics.
-  const belongsOnlyToClinic = createVisibilityFilter([clinicId]);
   for await (const event of events) {
-    if (!belongsOnlyToClinic(event) || !isStoredWithin(stored, event)) continue;
+    // An export omits events that name several clinics.
+    if (!isVisible(event, [clinicId]) || !isStoredWithin(stored, event)) continue;
     const canonicalEvent = toCanonicalJson(event);
     tree.add(event, canonicalEvent);
     yield `${canonicalEvent}\n`;
   }
-  if (signal.aborted) return;
+  if (signal?.aborted) return;
   const { count, first, last } = tree;
   const { lines, roots } = tree.getBlocks();
   const blocks = { lines, roots: roots.map((root) => root.toString("hex")) };

@@ -10,11 +10,9 @@ import { type Window, Windows } from "../../../shared/rate-limit/windows.ts";
 import { loadAggregate } from "../../handling/handle.ts";
 import { AUDITOR_PREFIX } from "../../operations/auditor-operations.ts";
 import { type Credential, readAuthorization, requireActive } from "../../operations/credentials.ts";
-import { createVisibilityFilter, type IsVisible } from "../access/visibility.ts";
 
 export interface AuditorState extends RequestState {
   auditor: Auditor;
-  isVisible: IsVisible;
   /** Checks the credential again, during a long response. @throws as {@link authenticate} */
   authenticateAgain(): Promise<void>;
 }
@@ -32,65 +30,44 @@ const MAX_INVALID_CREDENTIALS_PER_MINUTE = 300;
 /** Maximum number of concurrent requests of an auditor in this process. */
 const MAX_CONCURRENT_REQUESTS = 8;
 
-/** Maximum memory for remembered credentials: about 2,000. */
-const MAX_CACHE_BYTES = 1024 * 1024;
-
-const CREDENTIAL_BYTES = 500;
+/** Maximum number of remembered credentials. */
+const MAX_REMEMBERED_CREDENTIALS = 2_000;
 
 /**
  * Creates the middleware that requires an auditor's credential, and limits the rate and the number of concurrent
- * requests. Each process counts requests separately.
+ * requests. Each process counts requests separately. If an address has sent too many invalid credentials, or an auditor
+ * too many requests, the middleware throws {@link ApiError} 429 without reading the event log. It remembers valid
+ * credentials, so that a flood of invalid credentials from the same address does not block them.
  */
-export function requireAuditor(log: EventLog, clock: () => number = Date.now): Koa.Middleware<AuditorState> {
+export function requireAuditor(log: EventLog): Koa.Middleware<AuditorState> {
   const windows = new Windows();
-  const authenticateRequest = createAuthenticator(log, windows);
+  const auditorIds = new LRUCache<string, string>({ max: MAX_REMEMBERED_CREDENTIALS });
   const limiter = new ConcurrencyLimiter("auditor-concurrency", MAX_CONCURRENT_REQUESTS);
-  return async (ctx, next) => {
-    const auditor = await authenticateRequest(ctx);
+  const authenticateRequest = async (ctx: Koa.ParameterizedContext<AuditorState>, address: string) => {
     const credential = readAuthorization(AUDITOR_PREFIX, ctx.get("Authorization"));
-    ctx.state.authenticateAgain = async () => void (await authenticate(log, credential, clock()));
-    countRequest(windows, auditor.id, MAX_REQUESTS_PER_MINUTE);
-    limiter.enter(ctx, auditor.id);
-    // A response ends when the client has read it, or is disconnected.
-    ctx.res.once("close", () => limiter.leave(auditor.id));
-    ctx.state.auditor = auditor;
-    ctx.state.isVisible = createVisibilityFilter(auditor.clinicIds);
-    await next();
-  };
-}
-
-/**
- * Creates a function that authenticates requests and throws the errors of {@link authenticate}. If an address has sent
- * too many invalid credentials, or an auditor too many requests, the function throws {@link ApiError} 429 without
- * reading the event log. The function remembers valid credentials, so that a flood of invalid credentials from the same
- * address does not block them.
- */
-function createAuthenticator(
-  log: EventLog,
-  windows: Windows,
-): (ctx: Koa.ParameterizedContext<AuditorState>) => Promise<Auditor> {
-  const auditorIds = new LRUCache<string, string>({
-    maxSize: MAX_CACHE_BYTES,
-    sizeCalculation: () => CREDENTIAL_BYTES,
-  });
-  return async (ctx) => {
-    const callerAddress = toCallerAddress(ctx.ip);
-    try {
-      const credential = readAuthorization(AUDITOR_PREFIX, ctx.get("Authorization"));
-      const { ownerId: auditorId, secretHash } = credential;
-      if (auditorIds.get(secretHash) === auditorId) requireRest(windows, auditorId, MAX_REQUESTS_PER_MINUTE);
-      else requireRest(windows, callerAddress, MAX_INVALID_CREDENTIALS_PER_MINUTE);
-      const auditor = await authenticate(log, credential, ctx.state.now).catch((error: unknown) => {
-        if (error instanceof ApiError) auditorIds.delete(secretHash);
-        throw error;
-      });
-      auditorIds.set(secretHash, auditorId);
-      return auditor;
-    } catch (error) {
-      if (!(error instanceof ApiError) || error.status !== 401) throw error;
-      countRequest(windows, callerAddress, MAX_INVALID_CREDENTIALS_PER_MINUTE);
+    const { ownerId, secretHash } = credential;
+    if (auditorIds.get(secretHash) === ownerId) requireRest(windows, ownerId, MAX_REQUESTS_PER_MINUTE);
+    else requireRest(windows, address, MAX_INVALID_CREDENTIALS_PER_MINUTE);
+    ctx.state.authenticateAgain = async () => void (await authenticate(log, credential, Date.now()));
+    ctx.state.auditor = await authenticate(log, credential, ctx.state.now).catch((error: unknown) => {
+      if (error instanceof ApiError) auditorIds.delete(secretHash);
       throw error;
-    }
+    });
+    auditorIds.set(secretHash, ownerId);
+  };
+  return async (ctx, next) => {
+    const address = toCallerAddress(ctx.ip);
+    await authenticateRequest(ctx, address).catch((error: unknown) => {
+      if (error instanceof ApiError && error.status === 401)
+        countRequest(windows, address, MAX_INVALID_CREDENTIALS_PER_MINUTE);
+      throw error;
+    });
+    const { id } = ctx.state.auditor;
+    countRequest(windows, id, MAX_REQUESTS_PER_MINUTE);
+    limiter.enter(ctx, id);
+    // A response ends when the client has read it, or is disconnected.
+    ctx.res.once("close", () => limiter.leave(id));
+    await next();
   };
 }
 

@@ -1,6 +1,7 @@
 import type Koa from "koa";
 import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
-import { type AuditEvent, revealAuditEvent } from "../log/audit-event.ts";
+import { isVisible } from "../access/visibility.ts";
+import { type AuditEvent, revealEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
 import { appointmentsQuerySchema, listAppointments } from "../names/list-appointments.ts";
 import { queryReadModels } from "../names/read-models.ts";
@@ -67,7 +68,7 @@ export function sendAppointments(dependencies: AuditDependencies): AuditHandler 
     const movedIds = new Set(appointments.flatMap(({ id, isMoved }) => (isMoved ? id : [])));
     const events: AuditEvent[] = [];
     for (const id of [...movedIds].slice(0, MAX_MOVED_APPOINTMENTS))
-      events.push(...(await readSchedulings(`appointment-${id}`, ctx, dependencies)));
+      events.push(...(await readSchedulings(`appointment-${id}`, clinicIds, dependencies)));
     const found = { found: [...new Set(ids)], clinicIds: [] };
     const names = await recordNamedAccess(dependencies, ctx, "appointments", { ...ctx.query }, events, found);
     ctx.body = { ok: true, appointments, isComplete, events, names };
@@ -81,13 +82,13 @@ const SCHEDULING_TYPES = ["AppointmentRequested", "AppointmentImported", "Appoin
 
 async function readSchedulings(
   stream: string,
-  { state: { isVisible } }: AuditContext,
+  clinicIds: readonly string[] | null,
   { client, dataKeys }: AuditDependencies,
 ): Promise<AuditEvent[]> {
   const events: AuditEvent[] = [];
-  for await (const { auditEvent } of readStreamEvents(client, stream))
-    if (SCHEDULING_TYPES.includes(auditEvent.type) && isVisible(auditEvent))
-      events.push(await revealAuditEvent(auditEvent, dataKeys));
+  for await (const logEvent of readStreamEvents(client, stream))
+    if (SCHEDULING_TYPES.includes(logEvent.auditEvent.type) && isVisible(logEvent.auditEvent, clinicIds))
+      events.push((await revealEvent(logEvent, dataKeys)).auditEvent);
   return events;
 }
 

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { ApiError } from "../../../shared/http/api-error.ts";
-import { getClinicIds } from "../access/visibility.ts";
+import { getClinicIds, isVisible } from "../access/visibility.ts";
 import type { AuditSigner } from "../export/signing.ts";
 import { positionField } from "../queries/query-fields.ts";
-import { proveConsistency, proveInclusion, readLeafEvent } from "../tree/prove.ts";
+import { findLeafEvent, proveConsistency, proveInclusion } from "../tree/prove.ts";
 import { findPublishedHead, TreeHeadError } from "../tree/published-heads.ts";
 import { formatDocument, type SignedTreeHead } from "../tree/tree-head.ts";
 import {
@@ -44,18 +44,16 @@ export function sendTreeHead(dependencies: ProofDependencies): AuditHandler {
  * 404 error says that the event does not exist, or that the auditor may not see it.
  */
 export function sendInclusionProof(dependencies: ProofDependencies): AuditHandler {
-  const { log, client, index } = dependencies;
   return async (ctx) => {
     const { position, size } = readQuery(ctx.query, inclusionQuerySchema);
-    await index.awaitLogEnd(client).catch(throwApiError);
-    const leaf = await index.findLeaf({ position });
-    const event = leaf && (await readLeafEvent(client, leaf));
-    if (!event || !ctx.state.isVisible(event)) throw new ApiError(404, "event_not_found");
+    const leaf = await findLeafEvent(dependencies, { position }).catch(throwApiError);
+    if (!leaf || !isVisible(leaf.event, ctx.state.auditor.clinicIds)) throw new ApiError(404, "event_not_found");
     const head = await requirePublishedHead(dependencies, size);
     if (leaf.number >= head.treeHead.size) throw new ApiError(409, "event_not_in_tree");
     const query = { position: String(position), size };
-    await recordRequestAccess(log, ctx, "prove-inclusion", query, { clinicIds: getClinicIds(event) });
-    sendDocument(ctx, await proveInclusion(index, event, leaf.number, head).catch(throwChangedLogError));
+    const found = { clinicIds: getClinicIds(leaf.event) };
+    await recordRequestAccess(dependencies.log, ctx, "prove-inclusion", query, found);
+    sendDocument(ctx, await proveInclusion(dependencies.index, leaf, head).catch(throwChangedLogError));
   };
 }
 

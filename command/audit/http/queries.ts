@@ -76,50 +76,40 @@ export function recordRequestAccess(
  */
 export const emptyQuerySchema = z.strictObject({});
 
-/** Reads the parameters of a query. With `names=true`, the response also contains the names of the records in it. */
-function readNamedQuery<Schema extends z.ZodType>({ query: { names, ...parameters } }: AuditContext, schema: Schema) {
-  const problems = names === undefined || names === "true" ? [] : [{ path: "names", message: "must be `true`" }];
-  return { hasNames: names !== undefined, parameters, query: readQuery(parameters, schema, problems) };
-}
-
 /** Maximum number of items in a list with names. */
 const MAX_NAMED_ITEMS = 500;
 
 /**
- * Serves a query as JSON lines, one item per line. The last line is `{"end": …}`. A response without this line is
- * incomplete. A list with names is read before its access is recorded, with the ids of the records that it names.
+ * Serves a query. A list is served as JSON lines, one item per line. The last line is `{"end": …}`. A response without
+ * this line is incomplete. With `names=true`, the response also contains the names of the records in it. Such a response
+ * is read before its access is recorded, with the ids of the records that it names.
  */
-export function streamQuery<Schema extends z.ZodType>(
-  { action, schema, run }: AuditQuery<Schema, ItemStream<unknown>>,
+export function serveQuery(
+  { action, schema, run }: AuditQuery<z.ZodType, object>,
   dependencies: AuditDependencies,
 ): AuditHandler {
   return async (ctx) => {
-    const { hasNames, parameters, query } = readNamedQuery(ctx, schema);
-    const start = async (signal: AbortSignal) => run(query, toReadOptions(ctx, dependencies, signal));
-    if (!hasNames) {
-      await recordRequestAccess(dependencies.log, ctx, action);
-      return streamLines(ctx, async (signal) => toLines(await start(signal))).catch(throwApiError);
+    const { names: wantsNames, ...parameters } = ctx.query;
+    const isValid = wantsNames === undefined || wantsNames === "true";
+    const query = readQuery(parameters, schema, isValid ? [] : [{ path: "names", message: "must be `true`" }]);
+    const controller = new AbortController();
+    if (wantsNames === undefined) await recordRequestAccess(dependencies.log, ctx, action);
+    const result = await run(query, toReadOptions(ctx, dependencies, controller.signal)).catch(throwApiError);
+    const list = Symbol.asyncIterator in result ? (result as ItemStream<unknown>) : undefined;
+    if (wantsNames === undefined) {
+      if (list) return streamLines(ctx, toLines(list), controller).catch(throwApiError);
+      ctx.body = { ok: true, ...result };
+      return;
     }
-    const { items, end } = await start(new AbortController().signal).then(readPage).catch(throwApiError);
-    const foundNames = await recordNamedAccess(dependencies, ctx, action, parameters, items);
-    const lastLine = { end: { count: items.length, ...end, names: foundNames } };
+    const { items, end } = list ? await readPage(list).catch(throwApiError) : { items: [], end: {} };
+    const names = await recordNamedAccess(dependencies, ctx, action, parameters, list ? items : result);
+    if (!list) {
+      ctx.body = { ok: true, ...result, names };
+      return;
+    }
+    const lastLine = { end: { count: items.length, ...end, names } };
     ctx.type = "application/x-ndjson";
     ctx.body = [...items, lastLine].map((line) => `${JSON.stringify(line)}\n`).join("");
-  };
-}
-
-export function sendQueryResult<Schema extends z.ZodType>(
-  { action, schema, run }: AuditQuery<Schema, object>,
-  dependencies: AuditDependencies,
-): AuditHandler {
-  return async (ctx) => {
-    const { hasNames, parameters, query } = readNamedQuery(ctx, schema);
-    const options = toReadOptions(ctx, dependencies, new AbortController().signal);
-    if (!hasNames) await recordRequestAccess(dependencies.log, ctx, action);
-    const result = await run(query, options).catch(throwApiError);
-    ctx.body = { ok: true, ...result };
-    if (!hasNames) return;
-    ctx.body = { ok: true, ...result, names: await recordNamedAccess(dependencies, ctx, action, parameters, result) };
   };
 }
 
@@ -166,9 +156,9 @@ export function streamExport(dependencies: AuditDependencies & { signer: AuditSi
     const accessId = await recordRequestAccess(dependencies.log, ctx, "export");
     const exportedBy = { type: "auditor", id: auditor.id };
     const context = { signer: dependencies.signer, exportedBy, accessId, now: toInstant(now) };
-    const start = (signal: AbortSignal) =>
-      exportClinic(query, { ...toReadOptions(ctx, dependencies, signal), ...context }).catch(throwApiError);
-    await streamLines(ctx, start);
+    const controller = new AbortController();
+    const options = { ...toReadOptions(ctx, dependencies, controller.signal), ...context };
+    await streamLines(ctx, await exportClinic(query, options).catch(throwApiError), controller);
     ctx.attachment(`audit-${query.clinic}.ndjson`);
   };
 }
@@ -178,8 +168,7 @@ function toReadOptions(
   { client, index, dataKeys }: AuditDependencies,
   signal: AbortSignal,
 ): ReadOptions {
-  const { isVisible, auditor } = ctx.state;
-  return { client, index, dataKeys, isVisible, permittedClinicIds: auditor.clinicIds, signal };
+  return { client, index, dataKeys, permittedClinicIds: ctx.state.auditor.clinicIds, signal };
 }
 
 async function* toLines(items: ItemStream<unknown>): AsyncGenerator<string, void> {

@@ -14,19 +14,18 @@ const STALL_TIMEOUT_MS = 120_000;
  * over the lines ends. If the iteration fails, the connection is closed, so that a client cannot mistake an incomplete
  * response for a complete one.
  *
- * @param start returns the lines with line endings, which are read as fast as the client reads the response. They must
- *   end when the signal aborts
+ * @param lines with line endings, which are read as fast as the client reads the response
+ * @param controller aborts when the response ends, so that the lines end, too
  * @param stallTimeoutMs milliseconds until a client that reads nothing is disconnected
- * @throws the error of `start` and of the first line
+ * @throws the error of the first line
  */
 export async function streamLines(
   ctx: AuditContext,
-  start: (signal: AbortSignal) => Promise<AsyncGenerator<string, void>>,
+  lines: AsyncGenerator<string, void>,
+  controller: AbortController,
   stallTimeoutMs = STALL_TIMEOUT_MS,
 ): Promise<void> {
   const body = new PassThrough();
-  const controller = new AbortController();
-  const lines = await start(controller.signal);
   // A failure before the first line has a status of its own.
   const first = await lines.next();
   body.once("close", () => controller.abort());

@@ -66,7 +66,6 @@ export interface IndexedLeaf {
   /** Number of the leaf in the tree, from 0. */
   number: number;
   position: bigint;
-  eventId: string;
 }
 
 /** Which events of the index a question concerns. Positions are exclusive, times as in the events. */
@@ -232,16 +231,16 @@ export class AuditIndex {
   /**
    * Finds a leaf of the tree.
    *
-   * @param search one of: id of the event, position of the event, number of the leaf
+   * @param search id or position of the event
    */
-  async findLeaf(search: { eventId?: string; position?: bigint; number?: bigint }): Promise<IndexedLeaf | undefined> {
-    const { eventId, position, number } = search;
+  async findLeaf(search: { eventId?: string; position?: bigint }): Promise<IndexedLeaf | undefined> {
+    const { eventId, position } = search;
     const { rows } = await this.#getPool().query<IndexedLeaf>({
       name: "audit index leaf",
-      text: `SELECT leaf_number::float8 AS number, position, event_id AS "eventId" FROM audit.event
-              WHERE leaf_number IS NOT NULL AND (event_id = $1 OR position = $2 OR leaf_number = $3)
+      text: `SELECT leaf_number::float8 AS number, position FROM audit.event
+              WHERE leaf_number IS NOT NULL AND (event_id = $1 OR position = $2)
               ORDER BY position LIMIT 1`,
-      values: [eventId === undefined ? null : toKey(eventId), position, number],
+      values: [eventId === undefined ? null : toKey(eventId), position],
     });
     return rows[0];
   }

@@ -26,6 +26,8 @@ export interface CompareOptions extends IndexedLog {
 export interface ComparedState {
   position: bigint;
   leafCount: number;
+  /** Position of the last leaf; null without leaves. */
+  leafPosition: bigint | null;
   root: Buffer;
 }
 
@@ -45,7 +47,7 @@ const BATCH_SIZE = 1_000;
 export async function compareIndex(options: CompareOptions, isWhole = false): Promise<ComparedState | undefined> {
   const { client, pool, index, signal, onProgress } = options;
   const checkpoint = await readIndexCheckpoint(pool);
-  const { position: endPosition, tableId } = checkpoint;
+  const { position: endPosition, leafPosition, tableId } = checkpoint;
   const start = isWhole
     ? { position: BEFORE_FIRST_EVENT, leafCount: 0 }
     : { position: checkpoint.comparedPosition, leafCount: checkpoint.comparedLeafCount };
@@ -76,7 +78,7 @@ export async function compareIndex(options: CompareOptions, isWhole = false): Pr
     throw new IndexDamagedError(`The audit index has another root than the log for ${edge.size} leaves.`);
   if ((await readIndexCheckpoint(pool)).tableId !== tableId) throw new CheckpointMovedError();
   if (isWhole) await pool.query("UPDATE audit.checkpoint SET verified_at = now()");
-  return { position: comparedPosition, leafCount: edge.size, root };
+  return { position: comparedPosition, leafCount: edge.size, leafPosition, root };
 }
 
 const COMPARE_SQL = `

@@ -93,7 +93,7 @@ export function toEventFacts(event: AuditEvent): EventFacts {
     access,
     objectKeys: access ? [...access.ids, ...access.streamKeys] : [...(revision > 0 ? [streamKey] : []), ...objectIds],
     startedKeys: startsObject(event) ? [streamKey, ...listObjectIds(stream)] : [],
-    leafHash: isLeaf(event) ? hashLeaf(event) : null,
+    leafHash: isLeaf(event) ? toLeaf(event).hash : null,
   };
 }
 
@@ -206,13 +206,4 @@ function listUuids(value: unknown, fields?: ReadonlySet<string>): string[] {
   };
   collect(value, !fields);
   return [...found];
-}
-
-/** An event without canonical JSON cannot exist, because all its texts are valid. Such an event would not be a leaf. */
-function hashLeaf(event: AuditEvent): Buffer | null {
-  try {
-    return toLeaf(event).hash;
-  } catch {
-    return null;
-  }
 }

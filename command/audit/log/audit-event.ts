@@ -7,12 +7,7 @@ import { ENCRYPTED_MEMBER, encryptedPersonalData } from "../../../shared/domain/
 import { addNeutralValues } from "../../../shared/domain/personal-data/personal-fields.ts";
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { DataKeyError, type DataKeys } from "../../../shared/personal-data/data-keys.ts";
-import {
-  decryptEvent,
-  decryptFields,
-  findKeysOf,
-  isDecryptionError,
-} from "../../../shared/personal-data/decrypt-events.ts";
+import { decryptEvent, decryptFields, isDecryptionError } from "../../../shared/personal-data/decrypt-events.ts";
 
 /**
  * An event in the form in which auditors see it. Except for `problem` and `erased`, all members depend only on the
@@ -190,29 +185,6 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/**
- * Decrypts an event's personal data. If the data was erased, the event has neutral
- * values and the mark `erased`. If the data cannot be decrypted, for example because the data key is missing, the event
- * stays encrypted and names the problem.
- *
- * @throws {KeyStoreUnavailableError}
- */
-export async function revealAuditEvent(event: AuditEvent, dataKeys: DataKeys): Promise<AuditEvent> {
-  const { type, stream, id } = event;
-  const { [ENCRYPTED_MEMBER]: member, ...otherData } = (event.data ?? {}) as Record<string, unknown>;
-  const encrypted = encryptedPersonalData.safeParse(member).data;
-  if (!encrypted) return event;
-  try {
-    const fields = decryptFields({ type, stream, id, encrypted }, await dataKeys.find([encrypted.keyId]));
-    if (fields === "missing") throw createMissingKeyError(encrypted.keyId);
-    if (fields === "erased") return { ...event, data: addNeutralValues(type, otherData), erased: true };
-    return { ...event, data: { ...otherData, ...fields } };
-  } catch (error) {
-    if (!isDecryptionError(error)) throw error;
-    return { ...event, problem: error.message };
-  }
-}
-
 /** Returns an event in the form that aggregates fold. Returns undefined if this release cannot read the event. */
 export function toRecordedEvent({ auditEvent, catalogEvent }: LogEvent): RecordedEvent | undefined {
   const { id, stream, revision, position } = auditEvent;
@@ -220,25 +192,40 @@ export function toRecordedEvent({ auditEvent, catalogEvent }: LogEvent): Recorde
   return catalogEvent && ({ ...catalogEvent, ...recordedFields } as RecordedEvent);
 }
 
+/** An event with its personal data. */
+export interface RevealedEvent {
+  auditEvent: AuditEvent;
+  /** The event in the form that aggregates fold, or the reason why this release cannot read it. */
+  recorded: RecordedEvent | string;
+}
+
 /**
- * Returns an event with its personal data, or with neutral values if the data was erased; or the reason why this release
- * cannot read the event.
+ * Decrypts an event's personal data. If the data was erased, the event has neutral values and the mark `erased`. If the
+ * data cannot be decrypted, for example because the data key is missing, the event stays encrypted and names the problem.
  *
  * @throws {KeyStoreUnavailableError}
  */
-export async function revealLogEvent(logEvent: LogEvent, dataKeys: DataKeys): Promise<RecordedEvent | string> {
-  const event = toRecordedEvent(logEvent);
-  if (!event) return logEvent.auditEvent.problem ?? "";
-  if (!event.encrypted) return event;
+export async function revealEvent(logEvent: LogEvent, dataKeys: DataKeys): Promise<RevealedEvent> {
+  const { auditEvent } = logEvent;
+  const { type, stream, id } = auditEvent;
+  const recorded = toRecordedEvent(logEvent) ?? auditEvent.problem ?? "";
+  const { [ENCRYPTED_MEMBER]: member, ...otherData } = (auditEvent.data ?? {}) as Record<string, unknown>;
+  const encrypted = encryptedPersonalData.safeParse(member).data;
+  if (!encrypted) return { auditEvent, recorded };
   try {
-    const decryptedEvent = decryptEvent(event, await findKeysOf([event], dataKeys));
-    return decryptedEvent.isKeyMissing ? createMissingKeyError(event.encrypted.keyId).message : decryptedEvent;
+    const keys = await dataKeys.find([encrypted.keyId]);
+    const fields = decryptFields({ type, stream, id, encrypted }, keys);
+    if (fields === "missing") {
+      const problem = `data key ${encrypted.keyId} is missing; restore the data keys from a backup`;
+      throw new DataKeyError(problem);
+    }
+    const data = fields === "erased" ? addNeutralValues(type, otherData) : { ...otherData, ...fields };
+    return {
+      auditEvent: { ...auditEvent, data, ...(fields === "erased" && { erased: true }) },
+      recorded: typeof recorded === "string" ? recorded : decryptEvent(recorded, keys),
+    };
   } catch (error) {
     if (!isDecryptionError(error)) throw error;
-    return error.message;
+    return { auditEvent: { ...auditEvent, problem: error.message }, recorded: error.message };
   }
-}
-
-function createMissingKeyError(keyId: string): DataKeyError {
-  return new DataKeyError(`data key ${keyId} is missing; restore the data keys from a backup`);
 }

@@ -12,12 +12,8 @@ const PAGE_SIZE = 1_000;
  *
  * @throws {LogUnavailableError} if the event log cannot be read
  */
-export async function* readStreamEvents(
-  client: EventStoreDBClient,
-  stream: string,
-  startRevision = 0n,
-): AsyncGenerator<LogEvent> {
-  for (let fromRevision = startRevision; ; ) {
+export async function* readStreamEvents(client: EventStoreDBClient, stream: string): AsyncGenerator<LogEvent> {
+  for (let fromRevision = 0n; ; ) {
     const page = await readPage(client, stream, { fromRevision, maxCount: PAGE_SIZE });
     yield* page;
     const lastEvent = page.at(-1);

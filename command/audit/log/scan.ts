@@ -19,6 +19,9 @@ export interface ScanOptions {
   onProgress?: ((progress: ScanProgress) => void) | undefined;
 }
 
+/** Number of events after which a scan reports its progress. */
+const PROGRESS_INTERVAL = 1_000;
+
 /**
  * Yields the events of the log up to a log position, as fast as the consumer reads them, also the log's own. If the
  * signal aborts, the scan ends without an error.
@@ -36,7 +39,8 @@ export async function* scanLog({
     for await (const item of subscribeToStoredEvents({ ...options, endsOnSilence: true })) {
       if (item.kind === "caughtUp" || item.position > endPosition) return;
       readCount += 1;
-      onProgress?.({ read: readCount, share: Number(item.position) / Math.max(1, Number(endPosition)) });
+      if (readCount % PROGRESS_INTERVAL === 0)
+        onProgress?.({ read: readCount, share: Number(item.position) / Math.max(1, Number(endPosition)) });
       yield item;
       if (item.position === endPosition) return;
     }

@@ -1,20 +1,19 @@
 import type { z } from "zod";
 import type { AuditAction } from "../../../shared/domain/events/audit.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
-import type { IsVisible } from "../access/visibility.ts";
 import type { IndexedLog } from "../index/read-rows.ts";
 
 /** Source of a query's events, and the scope of its reader. */
 export interface ReadOptions extends IndexedLog {
   dataKeys: DataKeys;
-  isVisible: IsVisible;
-  /** Ids of the clinics in the reader's scope; null for all clinics. */
+  /**
+   * Ids of the clinics in the reader's scope; null for all clinics. An operator who can connect to the event log can read
+   * all of it anyway.
+   */
   permittedClinicIds: readonly string[] | null;
-  signal: AbortSignal;
+  /** Ends a list whose reader has left. */
+  signal?: AbortSignal;
 }
-
-/** Scope of an operator. An operator who can connect to the event log can read all of it anyway. */
-export const OPERATOR_SCOPE = { isVisible: () => true, permittedClinicIds: null } as const;
 
 /** A query of the event log, which the HTTP API and the command line offer in the same way. */
 export interface AuditQuery<Schema extends z.ZodType = z.ZodType, Result = unknown> {

@@ -3,8 +3,9 @@ import { z } from "zod";
 import { calendarDate } from "../../../shared/domain/events/fields.ts";
 import { getDay } from "../../../shared/domain/time/local-time.ts";
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
+import { isVisible } from "../access/visibility.ts";
 import { readIndexedEvents } from "../index/read-rows.ts";
-import { type AuditEvent, revealAuditEvent } from "../log/audit-event.ts";
+import { type AuditEvent, type LogEvent, revealEvent } from "../log/audit-event.ts";
 import { readClinicRegistration, readStreamEvents } from "../log/read-stream.ts";
 import { type AuditQuery, type ItemStream, limitItems, type ReadOptions } from "./audit-query.ts";
 import {
@@ -57,35 +58,31 @@ export const eventsQuery: AuditQuery<typeof listQuerySchema, ItemStream<AuditEve
 
 /** Yields the events whose clinics the reader may all see. The check reads the event, and does not trust the index. */
 async function* reveal(
-  events: AsyncIterable<AuditEvent>,
-  { isVisible, dataKeys, signal }: ReadOptions,
+  events: AsyncIterable<LogEvent>,
+  { permittedClinicIds, dataKeys, signal }: ReadOptions,
 ): AsyncGenerator<AuditEvent, void> {
-  for await (const event of events) {
-    if (signal.aborted) return;
-    if (isVisible(event)) yield await revealAuditEvent(event, dataKeys);
+  for await (const logEvent of events) {
+    if (signal?.aborted) return;
+    if (isVisible(logEvent.auditEvent, permittedClinicIds)) yield (await revealEvent(logEvent, dataKeys)).auditEvent;
   }
 }
 
-async function* readRelated(query: ListQuery, logEnd: bigint, options: ReadOptions): AsyncGenerator<AuditEvent, void> {
+function readRelated(query: ListQuery, logEnd: bigint, options: ReadOptions): AsyncIterable<LogEvent> {
   const { from, to, by, type: types, actor, limit } = query;
   const filters = { from, to, by, types, actor, ...toRange(query, logEnd), clinicIds: options.permittedClinicIds };
-  const rowQuery = { keys: [toSubjectKey(getSubject(query))], ...filters };
-  for await (const { auditEvent } of readIndexedEvents(options, rowQuery, limit)) yield auditEvent;
+  return readIndexedEvents(options, { keys: [toSubjectKey(getSubject(query))], ...filters }, limit);
 }
 
-async function* readMatches(
-  query: ListQuery,
-  logEnd: bigint,
-  { client }: ReadOptions,
-): AsyncGenerator<AuditEvent, void> {
+async function* readMatches(query: ListQuery, logEnd: bigint, { client }: ReadOptions): AsyncGenerator<LogEvent, void> {
   const matchesFilters = createEventFilter(query);
   const { after = -1n, before, isNewestFirst } = toRange(query, logEnd);
-  const later: AuditEvent[] = [];
-  for await (const { auditEvent } of readStreamEvents(client, query.stream ?? "")) {
+  const later: LogEvent[] = [];
+  for await (const logEvent of readStreamEvents(client, query.stream ?? "")) {
+    const { auditEvent } = logEvent;
     const position = BigInt(auditEvent.position);
     if (position <= after || position >= before || !matchesFilters(auditEvent)) continue;
-    if (isNewestFirst) later.push(auditEvent);
-    else yield auditEvent;
+    if (isNewestFirst) later.push(logEvent);
+    else yield logEvent;
   }
   yield* later.reverse();
 }

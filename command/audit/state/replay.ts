@@ -19,7 +19,8 @@ import { applicationAggregate } from "../../../shared/domain/partner/application
 import { installationAggregate } from "../../../shared/domain/partner/installation.ts";
 import { endpointAggregate } from "../../../shared/domain/partner/webhook-endpoint.ts";
 import { toSandbox } from "../../operations/sandbox-operations.ts";
-import { type AuditEvent, revealAuditEvent, revealLogEvent } from "../log/audit-event.ts";
+import { isVisible } from "../access/visibility.ts";
+import { type AuditEvent, revealEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
 import { type AuditQuery, type ItemStream, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
 import { getCategoryName, streamField } from "../queries/query-fields.ts";
@@ -79,7 +80,7 @@ export class UnreadableStreamError extends Error {
  */
 export async function* foldStream(
   stream: string,
-  { client, dataKeys, isVisible }: ReadOptions,
+  { client, dataKeys, permittedClinicIds }: ReadOptions,
   isIncluded: (event: AuditEvent) => boolean = () => true,
 ): AsyncGenerator<StateTransition, void> {
   const fold = getFold(stream);
@@ -87,13 +88,13 @@ export async function* foldStream(
   let problem: string | undefined;
   for await (const logEvent of readStreamEvents(client, stream)) {
     const { auditEvent } = logEvent;
-    if (!isVisible(auditEvent) || !isIncluded(auditEvent)) continue;
+    if (!isVisible(auditEvent, permittedClinicIds) || !isIncluded(auditEvent)) continue;
     const stateBefore = state;
-    const recordedEvent = await revealLogEvent(logEvent, dataKeys);
-    if (typeof recordedEvent === "string")
-      problem ??= `stream ${stream} cannot be read at revision ${auditEvent.revision}: ${recordedEvent}`;
-    else if (problem === undefined) state = fold(stateBefore, recordedEvent);
-    yield { event: await revealAuditEvent(auditEvent, dataKeys), stateBefore, stateAfter: state, problem };
+    const { auditEvent: event, recorded } = await revealEvent(logEvent, dataKeys);
+    if (typeof recorded === "string")
+      problem ??= `stream ${stream} cannot be read at revision ${event.revision}: ${recorded}`;
+    else if (problem === undefined) state = fold(stateBefore, recorded);
+    yield { event, stateBefore, stateAfter: state, problem };
   }
 }
 

@@ -2,7 +2,6 @@ import { toCanonicalJson } from "../export/json.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { getCategoryName } from "../queries/query-fields.ts";
 import { hashLeaf } from "./merkle-tree.ts";
-import { TreeHeadError } from "./published-heads.ts";
 
 export interface Leaf {
   event: LeafEvent;
@@ -36,19 +35,7 @@ export function isLeaf(event: AuditEvent): boolean {
   return [occurredAt, actor, correlationId, causationId, schemaVersion].every((value) => value !== null);
 }
 
-/**
- * Returns the leaf of an event.
- *
- * @throws {TreeHeadError} if the event has no canonical form
- */
+/** Returns the leaf of an event. All texts and numbers of an audit event have a canonical form. */
 export function toLeaf({ problem: _, ...event }: AuditEvent): Leaf {
-  try {
-    return { event, hash: hashLeaf(toCanonicalJson(event)) };
-  } catch (error) {
-    const { position, stream, revision } = event;
-    throw new TreeHeadError(
-      `position ${position}, stream ${stream}, revision ${revision}: the event has no canonical JSON, so it cannot be a leaf of the tree`,
-      { cause: error },
-    );
-  }
+  return { event, hash: hashLeaf(toCanonicalJson(event)) };
 }

@@ -1,6 +1,6 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
 import { readEventAt } from "../../../shared/eventstore/read-log.ts";
-import { type AuditIndex, IndexDamagedError, type IndexedLeaf } from "../index/audit-index.ts";
+import { type AuditIndex, IndexDamagedError } from "../index/audit-index.ts";
+import type { IndexedLog } from "../index/read-rows.ts";
 import { type AuditEvent, toAuditEvent } from "../log/audit-event.ts";
 import { toLeaf } from "./leaves.ts";
 import { computeConsistentRoots, computeRootOfLeaf, readConsistencyPath, readLeafPath } from "./merkle-tree.ts";
@@ -8,22 +8,30 @@ import { CONSISTENCY_PROOF_FORMAT, INCLUSION_PROOF_FORMAT } from "./proof.ts";
 import { createChangedLogError, TreeHeadError } from "./published-heads.ts";
 import type { SignedTreeHead, TreeHead } from "./tree-head.ts";
 
-/** Reads the event of a leaf from the log. Returns undefined if the log does not have it. */
-export async function readLeafEvent(
-  client: EventStoreDBClient,
-  { position }: IndexedLeaf,
-): Promise<AuditEvent | undefined> {
-  const storedEvent = await readEventAt(client, position);
-  return storedEvent && toAuditEvent(storedEvent, position);
+/**
+ * Finds a leaf in the index when the index covers the log, and reads the leaf's event from the log. Returns undefined if
+ * index or log does not have it. The errors are those of {@link AuditIndex.awaitLogEnd}.
+ */
+export async function findLeafEvent(
+  { client, index }: IndexedLog,
+  search: Parameters<AuditIndex["findLeaf"]>[0],
+): Promise<{ event: AuditEvent; number: number } | undefined> {
+  await index.awaitLogEnd(client);
+  const leaf = await index.findLeaf(search);
+  const storedEvent = leaf && (await readEventAt(client, leaf.position));
+  return storedEvent && { event: toAuditEvent(storedEvent, leaf.position), number: leaf.number };
 }
 
 /**
  * Proves that an event of the log is in the tree of a head, with hashes from the index.
  *
- * @param number number of the event's leaf
  * @throws {TreeHeadError} if the tree of the index is not that of the head
  */
-export async function proveInclusion(index: AuditIndex, auditEvent: AuditEvent, number: number, head: SignedTreeHead) {
+export async function proveInclusion(
+  index: AuditIndex,
+  { event: auditEvent, number }: { event: AuditEvent; number: number },
+  head: SignedTreeHead,
+) {
   const { size, root } = head.treeHead;
   const { event, hash } = toLeaf(auditEvent);
   const path = await readPath(head.treeHead, () => readLeafPath(index.readHashes, number, size));

@@ -52,15 +52,13 @@ export async function publishTreeHead(options: PublishOptions): Promise<Publicat
   await index.awaitLogEnd(client);
   const compared = await compareIndex(options);
   if (!compared || signal.aborted) return { head, isNew: false };
-  const { leafCount: size, root } = compared;
+  const { leafCount: size, leafPosition, root } = compared;
   if (head) await requireTree(index, head.treeHead, size, formatCommandLine("audit tree-head --new-tree"));
   if (!(await index.hasLeafOutside(TREE_HEAD_STREAM, head?.treeHead.size ?? 0))) return { head, isNew: false };
-  const lastLeaf = await index.findLeaf({ number: BigInt(size - 1) });
-  if (!lastLeaf) return { head, isNew: false };
-  const fields = { treeId: head?.treeHead.treeId ?? randomUUID(), size, logPosition: String(lastLeaf.position) };
-  const newHead = await signTreeHead(signer, { ...fields, root: root.toString("hex"), at: toInstant(context.now) });
-  const data = { ...fields, lastEventId: lastLeaf.eventId, signature: newHead.signature };
-  const event = { type: "TreeHeadPublished", data } as const;
+  const tree = { treeId: head?.treeHead.treeId ?? randomUUID(), size };
+  const state = { root: root.toString("hex"), logPosition: String(leafPosition), at: toInstant(context.now) };
+  const newHead = await signTreeHead(signer, { ...tree, ...state });
+  const event = { type: "TreeHeadPublished", data: { ...tree, signature: newHead.signature } } as const;
   try {
     await log.append(TREE_HEAD_STREAM, lastRevision, [{ id: randomUUID(), event, metadata: toMetadata(context) }]);
     return { head: newHead, isNew: true };
@@ -131,28 +129,25 @@ const VERIFICATION_INTERVAL_MS = 86_400_000;
  */
 const CHECK_DUE_INTERVAL_MS = 3_600_000;
 
-/** Verifies the whole index once a day, in one of the processes. Writes differences to the application log. */
-async function verifyIfDue(options: PublisherOptions, signal: AbortSignal): Promise<void> {
-  const { pool, logger, countOutcome } = options;
-  try {
-    const { verifiedAt } = await readIndexCheckpoint(pool);
-    if ((verifiedAt ?? 0) + VERIFICATION_INTERVAL_MS > Date.now()) return;
+/** Verifies the whole index once a day, in one of the processes. */
+function verifyIfDue(options: PublisherOptions, signal: AbortSignal): Promise<boolean> {
+  return runJob("audit index not verified", options, signal, async () => {
+    const { verifiedAt } = await readIndexCheckpoint(options.pool);
+    if ((verifiedAt ?? 0) + VERIFICATION_INTERVAL_MS > Date.now()) return false;
     const verified = await verifyIndex({ ...options, signal });
-    if (verified) logger.info({ position: String(verified.position) }, "the audit index equals the log");
-  } catch (error) {
-    if (signal.aborted) return;
-    reportFailure(error, logger, countOutcome, "audit index not verified");
-  }
+    if (verified) options.logger.info({ position: String(verified.position) }, "the audit index equals the log");
+    return true;
+  });
 }
 
 /**
- * Publishes a tree head if it is due. Writes errors to the application log.
+ * Publishes a tree head if it is due.
  *
  * @returns true if the last published tree head now covers the log
  */
-async function publishIfDue(options: PublisherOptions, signal: AbortSignal): Promise<boolean> {
+function publishIfDue(options: PublisherOptions, signal: AbortSignal): Promise<boolean> {
   const { client, logger, intervalMs, countOutcome } = options;
-  try {
+  return runJob("no tree head published", options, signal, async () => {
     const { lastHead } = await readLastHead(client);
     if (lastHead && Date.parse(lastHead.metadata.occurredAt) + intervalMs > Date.now()) return false;
     const { head, isNew } = await publishTreeHead({ ...options, signal, context: createContext() });
@@ -160,23 +155,27 @@ async function publishIfDue(options: PublisherOptions, signal: AbortSignal): Pro
     countOutcome(isNew ? "published" : "unchanged");
     if (isNew) logger.info({ treeHead: head?.treeHead }, "tree head published");
     return true;
-  } catch (error) {
-    if (!signal.aborted) reportFailure(error, logger, countOutcome, "no tree head published");
-    return false;
-  }
+  });
 }
 
-function reportFailure(
-  error: unknown,
-  logger: Logger,
-  countOutcome: PublisherOptions["countOutcome"],
+/** Runs a job. Counts an error, and writes it to the application log with a message. Returns false after an error. */
+async function runJob(
   message: string,
-): void {
-  countOutcome("failed");
-  const isTemporary =
-    error instanceof LogUnavailableError || error instanceof ServerUnavailableError || isPostgresUnavailable(error);
-  if (isTemporary) logger.warn({ error }, `${message}: the event log or the audit index is unavailable`);
-  else logger.error({ error }, message);
+  { logger, countOutcome }: PublisherOptions,
+  signal: AbortSignal,
+  run: () => Promise<boolean>,
+): Promise<boolean> {
+  try {
+    return await run();
+  } catch (error) {
+    if (signal.aborted) return false;
+    countOutcome("failed");
+    const isTemporary =
+      error instanceof LogUnavailableError || error instanceof ServerUnavailableError || isPostgresUnavailable(error);
+    if (isTemporary) logger.warn({ error }, `${message}: the event log or the audit index is unavailable`);
+    else logger.error({ error }, message);
+    return false;
+  }
 }
 
 function createContext(): CommandContext {

@@ -110,13 +110,13 @@ export async function findPublishedHead(
 }
 
 export async function requireSignedHead(
-  { treeId, size, logPosition, signature }: PublishedHead["data"],
+  { treeId, size, signature }: PublishedHead["data"],
   trustedKeys: Thumbprints,
 ): Promise<SignedTreeHead> {
   const signedHead = await readSignedTreeHead(signature, trustedKeys);
   if ("fault" in signedHead) throw new TreeHeadError(`the last tree head is not verified: ${signedHead.problem}`);
   const { treeHead } = signedHead;
-  if (treeHead.treeId !== treeId || treeHead.size !== size || treeHead.logPosition !== logPosition)
+  if (treeHead.treeId !== treeId || treeHead.size !== size)
     throw new TreeHeadError("the event with the tree head was altered");
   return signedHead;
 }

@@ -66,9 +66,6 @@ export const auditTreeStreams = defineCategory("auditTree", () => "heads", compl
     treeId: uuid,
     /** Number of leaves. Each event of the catalog's streams is a leaf, including earlier tree heads. */
     size: z.int().min(1),
-    /** Log position and id of the last leaf's event. */
-    logPosition: z.string().regex(/^\d+$/, "must be a log position"),
-    lastEventId: uuid,
     /** The signature (JWS), which contains the signed tree head. */
     signature: z.string().regex(/^[\w-]+\.[\w-]+\.[\w-]+$/, "must be a signature (JWS)"),
   }),

@@ -3,7 +3,6 @@ import { Readable } from "node:stream";
 import { AccessDeniedError, type ReadStreamOptions } from "@eventstore/db-client";
 import { expect } from "chai";
 import { accessesQuery } from "../../../command/audit/access/list-accesses.ts";
-import { OPERATOR_SCOPE } from "../../../command/audit/queries/audit-query.ts";
 import { requestAppointment } from "../../../command/operations/appointment-operations.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { sharedDataKeys } from "../../support/data-keys.ts";
@@ -47,13 +46,7 @@ describe("a clinic's events and accesses", () => {
         ? new Readable({ objectMode: true }).destroy(refusal)
         : readStream(stream, options)) as typeof readStream;
     const { index } = world;
-    const options = {
-      client,
-      index,
-      dataKeys: sharedDataKeys,
-      ...OPERATOR_SCOPE,
-      signal: new AbortController().signal,
-    };
+    const options = { client, index, dataKeys: sharedDataKeys, permittedClinicIds: null };
     const relations: string[] = [];
     for await (const { actor, action, relation } of await accessesQuery.run(
       { clinic: history.clinicId, order: "oldest" },

@@ -137,8 +137,8 @@ describe("the state of a stream", () => {
       expect(code).to.equal(0);
       expect(out).to.contain('"status": "confirmed"');
       expect(JSON.parse((await runAudit([...args, "--json"])).output).state.status).to.equal("confirmed");
-      expect((await runAudit(["diff", history.stream, "--from", "0", "--to", "1"])).output).to.contain(
-        'status: "requested" → "confirmed"',
+      expect((await runAudit(["diff", history.stream, "--from", "0", "--to", "1"])).output).to.match(
+        /changes:\n {2}PATH +BEFORE +AFTER\n {2}status +requested +confirmed/,
       );
     });
 

@@ -75,7 +75,6 @@ export async function exportLines(
       logEnd: "9000000",
     },
     signer: await createTestSigner(...signingKeys),
-    signal: new AbortController().signal,
     ...manifest,
   });
   const collectedLines: string[] = [];

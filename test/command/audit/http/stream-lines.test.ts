@@ -31,11 +31,9 @@ describe("streamLines", () => {
     const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, checkReadiness: async () => ({}) });
     app.use(async (ctx) => {
       Object.assign(ctx.state, { authenticateAgain });
-      const start = async (signal: AbortSignal) => {
-        signal.addEventListener("abort", onEnd);
-        return lines();
-      };
-      await streamLines(ctx as unknown as AuditContext, start, stallTimeoutMs);
+      const controller = new AbortController();
+      controller.signal.addEventListener("abort", onEnd);
+      await streamLines(ctx as unknown as AuditContext, lines(), controller, stallTimeoutMs);
     });
     const server = await listen(app.callback(), "127.0.0.1", 0);
     return { ...server, endPromise, countLines: () => lineCount };

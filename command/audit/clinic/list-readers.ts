@@ -65,7 +65,7 @@ export interface Readers {
 }
 
 const NOTE =
-  "The log does not contain operators with access to the servers, sessions in the portal, or reads in the portal and the partner API.";
+  "Only accesses of auditors and operators are recorded. Reads in the portal, reads of partners, and operators with access to the servers are not in the log. The spans of access start and end when the log stored the events.";
 
 const MAX_ACCESSES = 500;
 

@@ -67,6 +67,7 @@ export async function showAccesses({ kind, id }, signal) {
   const limitText = `These are the latest ${accesses.length}. Select another period for others.`;
   body.replaceChildren(
     ...(readers ? [h("h3", {}, "Who could read"), createReaders(readers, clinicId), h("h3", {}, "Who did")] : []),
+    h("p", { class: "notice", id: "accesses-limit" }, note ?? "Reads in the portal and by partners are not recorded."),
     h("p", { class: "summary" }, ...describeActors(accesses)),
     createList(
       "Accesses",
@@ -74,7 +75,6 @@ export async function showAccesses({ kind, id }, signal) {
     ),
     isComplete ? "" : createHint(limitText),
     ...(problems ?? []).map((problem) => h("p", { class: "alert" }, `Not considered: ${problem}`)),
-    h("p", { class: "notice", id: "accesses-limit" }, note ?? "Reads in the portal and by partners are not recorded."),
   );
   announce(formatCount(accesses.length, "access", "accesses"));
 }
@@ -154,7 +154,7 @@ function describeQuery(asked, found, clinicId) {
     ...describeParameter(name, String(value), clinicId),
     " ",
   ]);
-  if (found.length > 0) parts.push(`${formatCount(found.length, "record")} found`);
+  if (found.length > 0) parts.push(`${formatCount(found.length, "id")} in the response`);
   return parts;
 }
 

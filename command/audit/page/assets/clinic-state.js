@@ -48,7 +48,7 @@ function showState({ at, clinic, branches, staff, resources, installations, chan
       join(name ?? createNamedId(applicationId), ...scopes, `${animalAccess} animals`, ...inBranches(branchIds)),
     ),
     ...createPart(
-      isComplete ? "Changes since" : `The first ${changes.length} changes since`,
+      `${isComplete ? "Changes" : `The first ${changes.length} changes`} of the clinic, its staff, resources and installations since`,
       changes,
       ({ at: time, text, actor }) => [createLocalTime(time, clinicId), ` ${text} `, ...describeActor(actor)],
     ),

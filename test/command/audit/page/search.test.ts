@@ -141,7 +141,7 @@ describe("the searches of the page /audit", function () {
       .to.match(/^appointment Pamuk/m)
       .and.not.match(/^clinic Happy/m);
     expect(await page.locator("#accesses-hint").innerText()).to.match(/data of animal Pamuk/);
-    const limit = page.getByText("The log does not contain operators with access to the servers");
+    const limit = page.getByText("Only accesses of auditors and operators are recorded.");
     const [limitStyle, listStyle] = await page.evaluate<string[]>(
       `["#accesses-limit", ".accesses"].map((selector) => {
         const { color, fontSize } = getComputedStyle(document.querySelector(selector));

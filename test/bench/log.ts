@@ -17,6 +17,7 @@ import streams from "@eventstore/db-client/generated/streams_pb.js";
 import { encodeRecord, readWireBytes } from "../../deploy/local/eventstore/model/record.ts";
 import { LogProcess, makeTemporaryDir } from "../deploy/eventstore/log-process.ts";
 import { mochaGlobalTeardown } from "../support/stack.ts";
+import { measureRate } from "./load.ts";
 import { printRow } from "./report.ts";
 
 const MEASURED_SECONDS = 3;
@@ -28,23 +29,17 @@ const RECORD_BYTES = 500;
 const createEvent = () => jsonEvent({ type: "AppointmentRequested", data: EVENT_DATA });
 const computeRate = (count: number, startedAt: number) => Math.round(count / ((performance.now() - startedAt) / 1000));
 
-/**
- * Appends for three seconds. Each appender writes to its own stream and waits for each append.
- *
- * @returns events per second
- */
+/** Runs work for three seconds. @returns the number of times per second */
+async function measure(concurrency: number, runTask: () => Promise<unknown>): Promise<number> {
+  const options = { runTask, concurrency, pids: {}, warmUpMs: 0, measuredMs: MEASURED_SECONDS * 1_000 };
+  return (await measureRate(options)).rate;
+}
+
+/** Appends for three seconds to as many streams as there are appenders. @returns events per second */
 async function measureAppendRate(client: EventStoreDBClient, appenderCount: number): Promise<number> {
   let count = 0;
-  const startedAt = performance.now();
-  const endsAt = startedAt + MEASURED_SECONDS * 1000;
-  const runAppender = async (n: number) => {
-    while (performance.now() < endsAt) {
-      await client.appendToStream(`bench-${appenderCount}-${n}`, createEvent());
-      count += 1;
-    }
-  };
-  await Promise.all(Array.from({ length: appenderCount }, (_, n) => runAppender(n)));
-  return computeRate(count, startedAt);
+  const runTask = () => client.appendToStream(`bench-${appenderCount}-${count++ % appenderCount}`, createEvent());
+  return measure(appenderCount, runTask);
 }
 
 /** Appends records of the same size to a file and flushes it after each batch. @returns records per second */
@@ -96,18 +91,12 @@ async function fillLog(client: EventStoreDBClient, eventCount: number): Promise<
 }
 
 /** Reads 20 events of a stream repeatedly, with 8 concurrent readers. @returns reads per second */
-async function measureStreamReadRate(client: EventStoreDBClient): Promise<number> {
+function measureStreamReadRate(client: EventStoreDBClient): Promise<number> {
   let count = 0;
-  const startedAt = performance.now();
-  const runReader = async (n: number) => {
-    for (let round = 0; round < 100; round += 1) {
-      const options = { fromRevision: BigInt(round), maxCount: 20 };
-      for await (const _ of client.readStream(`bench-64-${(n + round) % 64}`, options));
-      count += 1;
-    }
-  };
-  await Promise.all(Array.from({ length: 8 }, (_, n) => runReader(n)));
-  return computeRate(count, startedAt);
+  return measure(8, async () => {
+    const options = { fromRevision: BigInt(count % 100), maxCount: 20 };
+    for await (const _ of client.readStream(`bench-64-${count++ % 64}`, options));
+  });
 }
 
 const dir = makeTemporaryDir();

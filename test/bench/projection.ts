@@ -25,7 +25,7 @@ import { animalRegistered, appointmentRequested, customerRegistered } from "../s
 import { connectToLog, createTestPool } from "../support/connections.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { createTestDatabase, getTestServers, mochaGlobalTeardown } from "../support/stack.ts";
-import { findQuantiles, type LoadResult, listPids, readCpuSeconds } from "./load.ts";
+import { findQuantiles, listPids, measureWork } from "./load.ts";
 import { printRow } from "./report.ts";
 
 const EVENT_COUNT = 400_000;
@@ -35,7 +35,7 @@ const signal = new AbortController().signal;
 const logger = createLogger("bench", "error");
 
 const { eventstoreUrl, components } = await getTestServers();
-const pids = listPids({ postgres: components.postgres });
+const pids = listPids({ process, postgres: components.postgres });
 const database = await createTestDatabase();
 await migrate(database.urls.projection, logger);
 const url = database.urls.projection;
@@ -75,17 +75,11 @@ try {
 }
 
 /** Runs work that reads all events. @returns events per second, and microseconds of CPU time per event by process */
-async function measureRead(runOnce: () => Promise<unknown>): Promise<Pick<LoadResult, "rate" | "cpuMicros">> {
-  const startedAt = performance.now();
-  const [ownCpuBefore, postgresSecondsBefore] = [process.cpuUsage(), readCpuSeconds(pids).postgres ?? 0];
-  await runOnce();
-  const { user, system } = process.cpuUsage(ownCpuBefore);
-  const postgresMicros = ((readCpuSeconds(pids).postgres ?? 0) - postgresSecondsBefore) * 1e6;
-  const seconds = (performance.now() - startedAt) / 1_000;
-  return {
-    rate: EVENT_COUNT / seconds,
-    cpuMicros: { process: (user + system) / EVENT_COUNT, postgres: postgresMicros / EVENT_COUNT },
-  };
+function measureRead(runOnce: () => Promise<unknown>) {
+  return measureWork(pids, async () => {
+    await runOnce();
+    return EVENT_COUNT;
+  });
 }
 
 async function readAllEvents(): Promise<void> {

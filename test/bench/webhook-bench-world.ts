@@ -17,20 +17,14 @@ import { createWorld, type Endpoint, type EndpointOptions, type World } from "..
 import { appointmentRequested } from "../support/clinics.ts";
 import { createTestDatabase, getTestServers } from "../support/stack.ts";
 import { createStoredMetadata } from "../support/stored-metadata.ts";
-import { measurePostgres, type PostgresUse, readCpuMs } from "./measure-postgres.ts";
+import { measurePostgres } from "./measure-postgres.ts";
 import type { Receipt, SampledRequest } from "./webhook-sink.ts";
 import { startWebhookSink } from "./webhook-sink-process.ts";
 
 export type BenchWorld = Awaited<ReturnType<typeof createBenchWorld>>;
 
-/** Resources that Postgres and the service spent on some work. */
-export interface ServiceUse extends PostgresUse {
-  /** CPU time of the service's processes, in the order of {@link SERVICE_PROCESSES}. Milliseconds. */
-  processCpuMs: number[];
-}
-
 /** Roles of each process of the service. Two processes use two cores. */
-export const SERVICE_PROCESSES = ["projectors,relay", "webhooks"];
+const SERVICE_PROCESSES = ["projectors,relay", "webhooks"];
 
 export const now = () => performance.timeOrigin + performance.now();
 
@@ -128,13 +122,9 @@ export async function createBenchWorld() {
       await sleep(1_500);
     },
     stopService,
-    /** Runs work and measures what Postgres and the running service's processes spend on it. */
-    async measureUse(runWorkload: () => Promise<unknown>): Promise<ServiceUse> {
-      const readCpuTimes = () => serviceProcesses.map(({ pid }) => readCpuMs(pid ?? 0));
-      const cpuMsBefore = readCpuTimes();
-      const postgresUse = await measurePostgres(world.pool, runWorkload);
-      return { ...postgresUse, processCpuMs: readCpuTimes().map((ms, index) => ms - (cpuMsBefore[index] ?? 0)) };
-    },
+    /** Runs work. @returns the bytes of WAL that Postgres wrote */
+    measureWal: async (runWorkload: () => Promise<unknown>) =>
+      (await measurePostgres(world.pool, runWorkload)).walBytes,
     /** Returns the ids of the processes of each service and server. */
     listPids: () => ({
       ...Object.fromEntries(SERVICE_PROCESSES.map((roles, index) => [roles, [serviceProcesses[index]?.pid ?? 0]])),

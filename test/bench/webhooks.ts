@@ -21,10 +21,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { findFreePort } from "../support/free-ports.ts";
 import { mochaGlobalTeardown } from "../support/stack.ts";
-import { findQuantiles } from "./load.ts";
+import { findQuantiles, measureWork } from "./load.ts";
 import { printRow } from "./report.ts";
 import { measureSignedPosts, runConcurrently, THROUGHPUT } from "./signed-posts.ts";
-import { type BenchWorld, createBenchWorld, now, SERVICE_PROCESSES } from "./webhook-bench-world.ts";
+import { type BenchWorld, createBenchWorld, now } from "./webhook-bench-world.ts";
 
 const FAN_OUT = { clinics: 40, endpoints: 5, events: 4_000 };
 const ORDER = { clinics: 40, eventsPerAppointment: 4, appointments: 2_000 };
@@ -57,17 +57,16 @@ async function measureThroughput(
   endpointCount = 1,
 ): Promise<Throughput> {
   world.clearReceipts();
-  const startedAt = now();
   const deliveryCount = eventCount * endpointCount;
-  const serviceUse = await world.measureUse(async () => {
-    await appendEvents(world, clinicIds, eventCount);
-    await world.awaitDeliveries(deliveryCount, 120_000);
+  let walBytes = 0;
+  const work = await measureWork(world.listPids(), async () => {
+    walBytes = await world.measureWal(async () => {
+      await appendEvents(world, clinicIds, eventCount);
+      await world.awaitDeliveries(deliveryCount, 120_000);
+    });
+    return deliveryCount;
   });
-  const rate = deliveryCount / ((now() - startedAt) / 1_000);
-  const toMicros = (ms: number | undefined) => ((ms ?? 0) * 1_000) / deliveryCount;
-  const serviceMicros = SERVICE_PROCESSES.map((roles, index) => [roles, toMicros(serviceUse.processCpuMs[index])]);
-  const cpuMicros = { ...Object.fromEntries(serviceMicros), postgres: toMicros(serviceUse.cpuMs) };
-  return { rate, cpuMicros, walBytes: serviceUse.walBytes / deliveryCount };
+  return { ...work, walBytes: walBytes / deliveryCount };
 }
 
 /** Measures events that match several endpoints each. */

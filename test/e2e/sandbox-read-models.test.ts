@@ -1,21 +1,12 @@
 import { expect } from "chai";
-import { confirmAppointment } from "../../command/operations/appointment-operations.ts";
 import { createSessionCookie } from "../../deploy/local/demo-data/credentials.ts";
-import { rebuild } from "../../projection/engine/rebuild.ts";
-import { type Difference, verify } from "../../projection/engine/verify.ts";
-import { readModels } from "../../projection/read-models/all.ts";
-import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { logger } from "../projection/engine-world.ts";
-import { connectToLog, createTestPool } from "../support/connections.ts";
-import { createTestDataKeys } from "../support/data-keys.ts";
 import { eventually } from "../support/eventually.ts";
-import { createTestOperatorContext, sendRequest } from "../support/partner.ts";
+import { sendRequest } from "../support/partner.ts";
 import { createSandboxAppointment, type Partner, startPartnerApi } from "../support/partner-api.ts";
 import { queryEnvironment } from "../support/query-environment.ts";
 import { useResource } from "../support/resources.ts";
 import { grantOwnership } from "./world.ts";
 
-const DAY_MS = 86_400_000;
 const PORTAL = {
   cookieName: queryEnvironment.PORTAL_COOKIE_NAME,
   jwtIssuer: queryEnvironment.PORTAL_JWT_ISSUER,
@@ -33,49 +24,6 @@ describe("sandboxes in the read models", () => {
     expect(status, text).to.equal(201);
     return body.appointment.id as string;
   };
-  /** Returns the bodies of all responses in which a partner can read its sandbox. */
-  const readTexts = async (partner: Partner) => {
-    const headers = { "X-SERVICE-Clinic-ID": (await getSandbox(partner)).clinicId };
-    const from = `${new Date(Date.now() - 5 * DAY_MS).toISOString().slice(0, 10)}T00:00:00Z`;
-    const responses = await Promise.all(
-      ["/sandbox", "/clinic/context", `/appointments?limit=250&from=${from}`].map((path) =>
-        partner.request("GET", path, { headers }),
-      ),
-    );
-    expect(responses.map(({ status }) => status)).to.deep.equal([200, 200, 200]);
-    return responses.map(({ text }) => text);
-  };
-
-  it("the read models of a sandbox match the log after several resets and after a rebuild", async () => {
-    const client = connectToLog(api.eventstoreUrl);
-    const pool = createTestPool(api.database.urls.projection);
-    const partners = [await api.createPartner(), await api.createPartner()];
-    const lastAppointmentIds: string[] = [];
-    for (const partner of partners)
-      for (let round = 0; round < 3; round += 1) {
-        const sandbox = await getSandbox(partner);
-        const appointmentId = await createAppointment(partner, sandbox);
-        const appointment = { clinicId: sandbox.clinicId, appointmentId };
-        await confirmAppointment(api.command.log, appointment, createTestOperatorContext());
-        if (round === 2) lastAppointmentIds.push(appointmentId);
-        else await reset(partner);
-      }
-    await eventually("the last confirmations are read", async () => {
-      const sql = `SELECT FROM ${READ_MODEL_SCHEMA}.appointment WHERE appointment_id = ANY ($1) AND status = 'confirmed'`;
-      return (await pool.query(sql, [lastAppointmentIds])).rowCount === lastAppointmentIds.length;
-    });
-    const textsBefore = await Promise.all(partners.map(readTexts));
-    const dataKeys = createTestDataKeys(pool);
-    const options = { client, pool, dataKeys, models: readModels, logger, onProgress: () => undefined };
-    const differences: Difference[] = [];
-    const onDifference = (difference: Difference) => differences.push(difference);
-    const { signal } = new AbortController();
-    const { rows } = await verify({ ...options, onDifference }, signal);
-    expect(differences).to.deep.equal([]);
-    expect(rows).to.be.above(0);
-    await rebuild(options, signal);
-    expect(await Promise.all(partners.map(readTexts))).to.deep.equal(textsBefore);
-  });
 
   it("a portal user of a sandbox sees only that sandbox's data since the last reset", async () => {
     const [partner, otherPartner] = [await api.createPartner(), await api.createPartner()];

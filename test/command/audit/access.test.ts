@@ -59,14 +59,7 @@ describe("auditors' access", () => {
     expect((await expiringAuditor.request("/audit/v1/me")).status).to.equal(200);
   });
 
-  it("GET and HEAD are the only methods that the audit API allows", async () => {
-    for (const method of ["POST", "PUT", "DELETE", "PATCH"]) {
-      const response = await fetch(`${world.url}/audit/v1/events?clinic=${history.clinicId}`, {
-        method,
-        headers: toBearerHeader(auditor.credential),
-      });
-      expect([response.status, response.headers.get("Allow")]).to.deep.equal([405, "GET, HEAD"]);
-    }
+  it("HEAD is answered without a body, also for streamed responses", async () => {
     for (const path of [`events?clinic=${history.clinicId}`, `export?clinic=${history.clinicId}`, "me"]) {
       const { status, body } = await fetch(`${world.url}/audit/v1/${path}`, {
         ...{ method: "HEAD", headers: toBearerHeader(auditor.credential) },

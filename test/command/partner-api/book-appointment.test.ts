@@ -128,13 +128,6 @@ describe("bookings of free times", function () {
     expect(getResult(await book(partner, clinic, {}, "the-later-key"))).to.deep.equal([201, "requested"]);
   });
 
-  it("of five bookings at once for three places, exactly three succeed", async () => {
-    const { partner, clinic } = await createWorld({ capacity: 3 });
-    const results = (await Promise.all(Array.from({ length: 5 }, () => book(partner, clinic)))).map(getResult);
-    expect(results.filter(([status]) => status === 201)).to.have.length(3);
-    expect(results.filter(([, code]) => code === "slot_taken")).to.have.length(2);
-  });
-
   it("a booking by type takes any free resource of the type, and confirms it if the clinic says so", async () => {
     const { partner, clinic } = await createWorld();
     await setBookingRules(

@@ -2,8 +2,8 @@ import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSy
 import path from "node:path";
 import { build } from "esbuild";
 import { PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
+import { isInstalled, run, runChecked } from "../process.ts";
 import { CACHE_FOLDER, type Engine } from "./engine.ts";
-import { isInstalled, run, runChecked } from "./process.ts";
 
 const IMAGES_FOLDER = path.join(PROJECT_FOLDER, "test/deploy/containers/images");
 

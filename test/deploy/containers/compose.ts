@@ -9,8 +9,8 @@ import {
   writeFileSync,
 } from "node:fs";
 import path from "node:path";
+import { isInstalled, runChecked } from "../process.ts";
 import { CACHE_FOLDER } from "./engine.ts";
-import { isInstalled, runChecked } from "./process.ts";
 
 /** Returns docker-compose, the one on the PATH or else the package of Debian unstable, which is not installed. */
 export async function findCompose(): Promise<string> {

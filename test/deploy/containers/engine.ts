@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { eventually } from "../../support/eventually.ts";
-import { isInstalled, type RunOptions, run, runChecked } from "./process.ts";
+import { isInstalled, type RunOptions, run, runChecked } from "../process.ts";
 
 /** Folder of the images and of the downloaded programs. Later runs use them again. Delete it to free the space. */
 export const CACHE_FOLDER = "/var/tmp/clinic-deploy-test";

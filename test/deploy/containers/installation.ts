@@ -5,8 +5,8 @@ import path from "node:path";
 import { PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import { eventually } from "../../support/eventually.ts";
 import { readYaml } from "../packages/containers.ts";
+import { type CommandResult, type RunOptions, run, runChecked } from "../process.ts";
 import { CACHE_FOLDER, type Engine, INSTALLATION_PREFIX } from "./engine.ts";
-import { type CommandResult, type RunOptions, run, runChecked } from "./process.ts";
 
 export const PUBLIC_HOST = "clinic.localhost";
 

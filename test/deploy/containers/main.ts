@@ -3,6 +3,8 @@
  * each promise. Needs root, podman and Debian or docker-compose. Leaves only a cache of images in /var/tmp.
  */
 import { runEntry } from "../../../deploy/local/setup/setup-error.ts";
+import { isInstalled } from "../process.ts";
+import { check, skip, summarize } from "../report.ts";
 import { buildProductImage, provideImages, readBaseImage } from "./base-images.ts";
 import { checkBackup } from "./checks/backup.ts";
 import { checkCommands } from "./checks/commands.ts";
@@ -16,14 +18,11 @@ import { findCompose } from "./compose.ts";
 import { startEngine } from "./engine.ts";
 import { install, PRODUCT_IMAGE, readImages } from "./installation.ts";
 import { onboard } from "./onboard.ts";
-import { isInstalled } from "./process.ts";
-import { createReport } from "./report.ts";
 
 await runEntry(async () => {
-  const report = createReport();
   if (!(await isInstalled("podman"))) {
-    report.skip("all promises of compose.yaml and of the Kubernetes manifests", "podman is not installed");
-    process.exit(report.finish());
+    skip("all promises of compose.yaml and of the Kubernetes manifests", "podman is not installed");
+    process.exit(summarize());
   }
   const engine = await startEngine();
   for (const signal of ["SIGINT", "SIGTERM"] as const)
@@ -31,29 +30,28 @@ await runEntry(async () => {
   const compose = await findCompose();
   const images = [readBaseImage(), ...readImages(["grafana"])];
   const standIns = await provideImages(engine, images);
-  await report.check("the image builds", () => buildProductImage(engine, PRODUCT_IMAGE));
+  await check("the image builds", () => buildProductImage(engine, PRODUCT_IMAGE));
   const installation = await install(engine, compose);
   try {
-    await report.check("the installation starts without any health check", async () => {
+    await check("the installation starts without any health check", async () => {
       const startedAt = Date.now();
       await installation.compose(["up", "--detach"], { timeoutMs: 300_000 });
       await installation.waitUntilReady();
       return `ready after ${Math.round((Date.now() - startedAt) / 1000)} s`;
     });
     const partner = await onboard(installation, "lake-vets");
-    await checkNames(report, installation, partner);
-    await checkLimits(report, engine, installation);
-    await checkCommands(report, engine, installation);
-    await checkPods(report, engine, installation);
-    await checkUpgrade(report, engine, installation, partner);
-    await checkLifecycle(report, engine, installation, partner);
-    await checkBackup(report, engine, installation, partner, compose);
-    await checkTrial(report, installation, partner);
+    await checkNames(installation, partner);
+    await checkLimits(engine, installation);
+    await checkCommands(engine, installation);
+    await checkPods(engine, installation);
+    await checkUpgrade(engine, installation, partner);
+    await checkLifecycle(engine, installation, partner);
+    await checkBackup(engine, installation, partner, compose);
+    await checkTrial(installation, partner);
   } finally {
     await engine.close();
   }
-  for (const image of standIns)
-    report.skip(image, "no registry is reachable; a stand-in from Debian packages ran instead");
-  report.skip("docker.io/grafana/grafana", "Debian has no package of Grafana");
-  process.exit(report.finish());
+  for (const image of standIns) skip(image, "no registry is reachable; a stand-in from Debian packages ran instead");
+  skip("docker.io/grafana/grafana", "Debian has no package of Grafana");
+  process.exit(summarize());
 });

@@ -93,18 +93,6 @@ const createEvent = (position: number, size = 10) => ({ position, record: Buffer
 const getPositions = (events: ReturnType<RecentEvents["findAfter"]>) => events?.map(({ position }) => position);
 
 describe("the recent events in memory", () => {
-  it("a lookup returns all recent events after a log position, or undefined if one of those events was dropped", () => {
-    const recentEvents = new RecentEvents(100);
-    expect(getPositions(recentEvents.findAfter(100))).to.deep.equal([]);
-    expect(recentEvents.findAfter(99)).to.equal(undefined);
-    recentEvents.push([createEvent(110), createEvent(125)]);
-    recentEvents.push([createEvent(140)]);
-    expect(getPositions(recentEvents.findAfter(100))).to.deep.equal([110, 125, 140]);
-    expect(getPositions(recentEvents.findAfter(110))).to.deep.equal([125, 140]);
-    expect(getPositions(recentEvents.findAfter(120))).to.deep.equal([125, 140]);
-    expect(getPositions(recentEvents.findAfter(140))).to.deep.equal([]);
-  });
-
   it("the oldest events are dropped from memory if the kept events exceed the maximum number or the maximum size", () => {
     for (const [count, size] of [
       [3 * MAX_RECENT_EVENTS, 10],

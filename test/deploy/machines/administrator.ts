@@ -2,8 +2,8 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { runChecked } from "../process.ts";
 import { getAddresses, PUBLIC_NAME } from "./network.ts";
-import { run } from "./shell.ts";
 
 /** Folder of the public certificates on the machines. */
 const CERTIFICATES = "/etc/ssl/clinic";
@@ -26,17 +26,17 @@ export async function createAdministrator(projectFolder: string, folder: string)
   mkdirSync(sshFolder, { mode: 0o700 });
   const list = `git -C ${projectFolder} ls-files -z --cached --others --exclude-standard`;
   const copy = `tar -C ${projectFolder} --create --null --files-from - --ignore-failed-read | tar -C ${checkout} --extract`;
-  await run("sh", ["-c", `${list} | ${copy}`]);
+  await runChecked("sh", ["-c", `${list} | ${copy}`]);
   chooseSettings(join(checkout, "deploy/machines"));
   const keyPath = join(sshFolder, "id_ed25519");
-  await run("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-f", keyPath]);
+  await runChecked("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-f", keyPath]);
   writeFileSync(join(sshFolder, "config"), "StrictHostKeyChecking accept-new\n");
   const hosts = ["a.example", "b.example", "c.example"].map((host) => `${getAddresses(host)[0]} ${host}\n`);
   writeFileSync(hostsPath, `127.0.0.1 localhost\n${hosts.join("")}`);
   return {
     authorizedKey: readFileSync(`${keyPath}.pub`, "utf8"),
     run: (script) =>
-      run(
+      runChecked(
         // The files of the administrator are visible only to the script.
         "unshare",
         [
@@ -45,7 +45,14 @@ export async function createAdministrator(projectFolder: string, folder: string)
 cd ${checkout}
 ${script}`,
         ],
-        { PORTAL_JWT_SECRET: randomBytes(32).toString("hex"), HOME: "/root", npm_config_prefer_offline: "true" },
+        {
+          env: {
+            ...process.env,
+            PORTAL_JWT_SECRET: randomBytes(32).toString("hex"),
+            HOME: "/root",
+            npm_config_prefer_offline: "true",
+          },
+        },
       ),
   };
 }

@@ -1,7 +1,7 @@
 /** A private authority in place of Let's Encrypt. It certifies the public name and the partner's receiver. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { run } from "./shell.ts";
+import { runChecked } from "../process.ts";
 
 /**
  * Creates the authority in a folder, as `ca.crt`, and a certificate for each host, as `<host>.crt` and `<host>.key`.
@@ -9,7 +9,7 @@ import { run } from "./shell.ts";
 export async function createCertificates(folder: string, hosts: readonly string[]): Promise<void> {
   const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc"];
   const inFolder = (name: string) => join(folder, name);
-  const openssl = (...args: string[]) => run("openssl", args);
+  const openssl = (...args: string[]) => runChecked("openssl", args);
   const authority = ["-keyout", inFolder("ca.key"), "-out", inFolder("ca.crt"), "-days", "30"];
   await openssl("req", "-x509", ...key, "-subj", "/CN=public-authority", ...authority);
   for (const host of hosts) {

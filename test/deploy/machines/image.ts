@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { chmodSync, cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { run } from "./shell.ts";
+import { runChecked } from "../process.ts";
 
 const PACKAGES = [
   ...["systemd", "systemd-sysv", "dbus", "openssh-server", "ca-certificates", "iproute2", "procps", "libicu72"],
@@ -45,20 +45,20 @@ apt-get clean
 export async function buildImage(temporaryFolder: string): Promise<string> {
   const inputs = JSON.stringify([PACKAGES, EVENTSTORE_UNIT, PREPARE_SCRIPT, process.version]);
   const image = `machine-base:${createHash("sha256").update(inputs).digest("hex").slice(0, 12)}`;
-  const images = await run("podman", ["image", "ls", "--format", "{{.Repository}}:{{.Tag}}"]);
+  const images = await runChecked("podman", ["image", "ls", "--format", "{{.Repository}}:{{.Tag}}"]);
   if (images.includes(image)) return image;
   const root = join(temporaryFolder, "root");
   const mirror = process.env.DEBIAN_MIRROR ?? "http://deb.debian.org/debian";
   const options = ["--variant=minbase", `--include=${PACKAGES.join()}`];
   // In a mount namespace of its own, an interrupted debootstrap leaves no mounted file systems.
-  await run("unshare", ["--mount", "debootstrap", ...options, "bookworm", root, mirror]);
+  await runChecked("unshare", ["--mount", "debootstrap", ...options, "bookworm", root, mirror]);
   cpSync(process.execPath, join(root, "usr/bin/node"));
   chmodSync(join(root, "usr/bin/node"), 0o755);
   const unitPath = join(root, "lib/systemd/system/eventstore.service");
   mkdirSync(dirname(unitPath), { recursive: true });
   writeFileSync(unitPath, EVENTSTORE_UNIT);
-  await run("chroot", [root, "sh", "-c", PREPARE_SCRIPT]);
-  await run("sh", [
+  await runChecked("chroot", [root, "sh", "-c", PREPARE_SCRIPT]);
+  await runChecked("sh", [
     "-c",
     `tar -C ${root} --one-file-system -c . | podman import --change 'CMD ["/sbin/init"]' - ${image}`,
   ]);

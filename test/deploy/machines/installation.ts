@@ -1,9 +1,9 @@
 /** Follows the guide deploy/machines/README.md step by step. */
 import { eventually } from "../../support/eventually.ts";
+import { check } from "../report.ts";
 import type { Administrator } from "./administrator.ts";
 import type { Step } from "./guide.ts";
 import { runOn } from "./machine.ts";
-import { check } from "./report.ts";
 
 /** Results that the guide requires, by a part of the command that shows them. The commands are repeated until then. */
 const expectations: { command: string; isReached: (output: string) => boolean }[] = [
@@ -30,7 +30,6 @@ export async function followGuide(steps: readonly Step[], administrator: Adminis
   for (const section of new Set(steps.map((step) => step.section))) {
     const passes = await check(`"${section}" as written`, async () => {
       for (const step of steps) if (step.section === section) await runStep(step, administrator);
-      return undefined;
     });
     if (!passes) return false;
   }
@@ -49,7 +48,7 @@ export async function runStep({ machines, script }: Step, administrator: Adminis
     let lastResult = "";
     const reach = async () => {
       lastResult = await runOnce().catch(String);
-      return expectation.isReached(lastResult) && !lastResult.startsWith("CommandError");
+      return expectation.isReached(lastResult) && !lastResult.startsWith("Error: ");
     };
     await eventually(`the result of ${expectation.command}`, reach, RESULT_TIMEOUT_MS).catch((error: unknown) => {
       throw new Error(`${String(error)}; last result: ${lastResult}`);

@@ -2,9 +2,9 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eventually } from "../../support/eventually.ts";
+import { runChecked } from "../process.ts";
 import { EVENTSTORE_FOLDER, findExecutable } from "./image.ts";
 import { GATEWAY, setConnected } from "./network.ts";
-import { run } from "./shell.ts";
 
 /** Settings that systemd needs on hosts with version 1 of cgroups. */
 const PODMAN_SETTINGS = `[containers]
@@ -50,7 +50,7 @@ export async function startMachines(
       `${eventstoreFolder}:${EVENTSTORE_FOLDER}:ro`,
       ...(existsSync(DOTNET_FOLDER) ? [`${DOTNET_FOLDER}:${DOTNET_FOLDER}:ro`] : []),
     ];
-    await run("podman", [
+    await runChecked("podman", [
       ...["run", "--detach", "--name", `machine-${machine}`, "--hostname", machine],
       ...["--privileged", "--systemd=always", "--ulimit", "host", "--network", `ns:/run/netns/machine-${machine}`],
       ...volumes.flatMap((volume) => ["--volume", volume]),
@@ -66,25 +66,25 @@ export async function startMachines(
 
 export async function removeMachines(): Promise<void> {
   for (const machine of MACHINES)
-    await run("podman", ["rm", "--force", "--ignore", "--time", "0", "--volumes", `machine-${machine}`]);
+    await runChecked("podman", ["rm", "--force", "--ignore", "--time", "0", "--volumes", `machine-${machine}`]);
 }
 
 /** Runs a shell script as root on a machine. Returns its standard output. */
 export function runOn(machine: Machine, script: string): Promise<string> {
   const shell = ["bash", "-e", "-o", "pipefail", "-c", script];
-  return run("podman", ["exec", "--workdir", "/root", "--env", "HOME=/root", `machine-${machine}`, ...shell]);
+  return runChecked("podman", ["exec", "--workdir", "/root", "--env", "HOME=/root", `machine-${machine}`, ...shell]);
 }
 
 /** Cuts the power of a machine: no packet leaves it, and no process ends in order. */
 export async function cutPower(machine: Machine): Promise<void> {
   await setConnected(machine, false);
-  await run("podman", ["kill", "--signal", "KILL", `machine-${machine}`]);
+  await runChecked("podman", ["kill", "--signal", "KILL", `machine-${machine}`]);
 }
 
 /** Starts a machine whose power was cut. */
 export async function startMachine(machine: Machine): Promise<void> {
   await setConnected(machine, true);
-  await run("podman", ["start", `machine-${machine}`]);
+  await runChecked("podman", ["start", `machine-${machine}`]);
   await waitForSystemd(machine);
 }
 

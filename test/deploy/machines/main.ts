@@ -14,6 +14,8 @@ import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { eventually } from "../../support/eventually.ts";
+import { isInstalled } from "../process.ts";
+import { check, skip, summarize } from "../report.ts";
 import { createAdministrator } from "./administrator.ts";
 import { createCertificates } from "./authority.ts";
 import { readSteps } from "./guide.ts";
@@ -25,24 +27,15 @@ import { setUpClinic } from "./onboarding.ts";
 import { loseMachine, losePrimary, type World } from "./outages.ts";
 import { type Account, createPartner, type Partner } from "./partner.ts";
 import { startReceiver } from "./receiver.ts";
-import { check, skip, summarize } from "./report.ts";
-import { run } from "./shell.ts";
 
 const projectFolder = fileURLToPath(new URL("../../..", import.meta.url));
 const guide = readSteps(readFileSync(join(projectFolder, "deploy/machines/README.md"), "utf8"));
 const standInFolder = fileURLToPath(new URL("stand-in", import.meta.url));
 
-/** Returns the programs that the test needs and this machine lacks. */
-async function findMissingPrograms(): Promise<string[]> {
-  const programs = ["podman", "runc", "debootstrap", "ip", "unshare", "openssl", "ssh", "npm"];
-  const found = await Promise.all(programs.map((program) => run("which", [program]).catch(() => undefined)));
-  return programs.filter((_program, index) => found[index] === undefined);
-}
-
 async function findObstacle(): Promise<string | undefined> {
   if (process.getuid?.() !== 0) return "this test must run as root";
-  const missing = await findMissingPrograms();
-  if (missing.length > 0) return `missing programs: ${missing.join(", ")}`;
+  for (const program of ["podman", "runc", "debootstrap", "ip", "unshare", "openssl", "ssh", "npm"])
+    if (!(await isInstalled(program))) return `${program} is missing`;
   return undefined;
 }
 
@@ -86,7 +79,6 @@ async function testGuide(folder: string): Promise<void> {
   let account: Account | undefined;
   const isSetUp = await check("the commands of docs/operations/onboarding.md", async () => {
     account = await setUpClinic("a", projectFolder);
-    return undefined;
   });
   if (!isSetUp || !account) return skip("all later promises", "the onboarding failed");
   const partner = createPartner(account, authority);
@@ -99,12 +91,10 @@ async function testLosses(world: World): Promise<void> {
   const { partner, receiver } = world;
   await check("HTTPS at the public name answers", async () => {
     for (const path of ["/docs", "/.well-known/jwks.json"]) await waitForPath(partner, path);
-    return undefined;
   });
   const stopCreating = partner.startCreating();
   await check("webhooks arrive", async () => {
     await eventually("ten webhooks", () => receiver.arrivals.size >= 10);
-    return undefined;
   });
   await loseMachine("c", world);
   await loseMachine("b", world);
@@ -121,7 +111,6 @@ async function testLosses(world: World): Promise<void> {
   });
   await check("clinic projection verify", async () => {
     await runOn("a", "set -a; . /etc/clinic/clinic.env; clinic projection verify");
-    return undefined;
   });
 }
 

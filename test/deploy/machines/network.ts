@@ -5,7 +5,7 @@
 import { createSocket, type Socket } from "node:dgram";
 import { once } from "node:events";
 import packet from "dns-packet";
-import { run } from "./shell.ts";
+import { runChecked } from "../process.ts";
 
 const BRIDGE = "machine-br";
 /** Address of this machine in the network, of the name server, and gateway of the machines. */
@@ -27,7 +27,7 @@ const addresses: Record<string, string[]> = {
 /** Returns the addresses of a host of the network; empty if the host is unknown. */
 export const getAddresses = (host: string): string[] => addresses[host] ?? [];
 
-const ip = (command: string) => run("ip", command.split(" "));
+const ip = (command: string) => runChecked("ip", command.split(" "));
 
 /**
  * Creates the bridge and the namespaces `machine-a`, `machine-b`, `machine-c` and `machine-hooks`.

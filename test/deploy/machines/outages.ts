@@ -1,13 +1,13 @@
 /** Stops each machine for a minute under load, and checks what the guide promises for the loss of a machine. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { eventually } from "../../support/eventually.ts";
+import { check } from "../report.ts";
 import type { Administrator } from "./administrator.ts";
 import type { Step } from "./guide.ts";
 import { runStep } from "./installation.ts";
 import { cutPower, type Machine, runOn, startMachine } from "./machine.ts";
 import type { Partner } from "./partner.ts";
 import type { Receiver } from "./receiver.ts";
-import { check } from "./report.ts";
 
 const OUTAGE_MS = 60_000;
 /** Part of the primary's outage before a person promotes a standby. Milliseconds. */
@@ -44,7 +44,6 @@ export async function losePrimary(world: World): Promise<void> {
   await check('the promotion of a standby, with the commands of "If a machine is lost"', async () => {
     for (const step of lossSteps) if (!step.machines.includes("a")) await runStep(step, administrator);
     promotedAt = Date.now();
-    return undefined;
   });
   await sleep(OUTAGE_MS - (Date.now() - startedAt));
   await checkPauses("while the primary a is down", { from: startedAt, webhooksFrom: promotedAt }, world);
@@ -55,14 +54,12 @@ export async function losePrimary(world: World): Promise<void> {
     await eventually("systemd tries to start it twice", async () => (await count()) >= 2, RETURN_TIMEOUT_MS);
     const processCount = Number(await runOn("a", "pgrep --count --exact postgres || true"));
     if (processCount > 0) throw new Error("Postgres is running");
-    return undefined;
   });
   await check("the former primary becomes a standby, with the commands of the guide", async () => {
     for (const step of lossSteps) if (step.machines.includes("a")) await runStep(step, administrator);
     const copy = steps.find(({ script }) => script.includes("pg_basebackup"));
     if (!copy) throw new Error("the guide does not create standbys with pg_basebackup");
     await runStep({ ...copy, machines: ["a"] }, administrator);
-    return undefined;
   });
   await checkReturn("a", world, "b");
 }

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { expect } from "chai";
-import { startGateway } from "../../../../deploy/local/gateway/gateway-server.ts";
 import { expectRefusal, sendOneRequest, toRequest } from "../../../support/raw-http.ts";
 import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
@@ -92,22 +91,6 @@ describe("attacks on the partner API with bodies", () => {
     expectRefusal(response, 413, "body_too_large");
   });
 
-  it("a body that is too large gets the same 413 with rate limit headers through the local gateway", async () => {
-    const { url } = attacker.command;
-    const upstreamUrls = { command: url, queryApi: url, audit: url };
-    const gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreamUrls, log: () => undefined });
-    try {
-      const requestLine = "POST /production/v1/appointments HTTP/1.1";
-      const headers = [...getOwnHeaders(), createKeyHeader(), JSON_TYPE];
-      const request = toRequest(requestLine, headers, "x".repeat(2_000_000));
-      const response = await sendOneRequest(gateway.url, request);
-      expectRefusal(response, 413, "body_too_large");
-      expect(Number(response.headers["ratelimit-remaining"])).to.be.greaterThan(0);
-    } finally {
-      await gateway.close();
-    }
-  });
-
   const enableLine = `POST /production/v1/webhook-endpoints/${randomUUID()}/enable HTTP/1.1`;
 
   it("an operation with an optional body accepts an empty chunked body, and reads any other chunked body", async () => {
@@ -123,18 +106,6 @@ describe("attacks on the partner API with bodies", () => {
       const head = toRequest(enableLine, [...getOwnHeaders(), "Transfer-Encoding: chunked", ...types]);
       const response = await sendOneRequest(attacker.command.url, Buffer.concat([head, Buffer.from(start)]), ...parts);
       expectRefusal(response, status, code);
-    }
-  });
-
-  it("the local gateway forwards a request without a body to an operation with an optional body", async () => {
-    const { url } = attacker.command;
-    const upstreamUrls = { command: url, queryApi: url, audit: url };
-    const gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreamUrls, log: () => undefined });
-    try {
-      const response = await sendOneRequest(gateway.url, toRequest(enableLine, getOwnHeaders()));
-      expectRefusal(response, 404, "webhook_endpoint_not_found");
-    } finally {
-      await gateway.close();
     }
   });
 

@@ -1,4 +1,3 @@
-import { expect } from "chai";
 import { expectRefusal } from "../../../support/raw-http.ts";
 import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
@@ -44,13 +43,5 @@ describe("attacks on the partner API with headers", () => {
   it("a request with a token of 40 KB gets 431 headers_too_large", async () => {
     const authorization = `Authorization: Bearer ${"a".repeat(40_000)}`;
     expectRefusal(await postAppointment([authorization, getClinicHeader()]), 431, "headers_too_large");
-  });
-
-  it("POST /appointments accepts the header Expect with `100-continue` or an unknown value", async () => {
-    for (const expectation of ["100-continue", "something-else"]) {
-      const headers = [...getOwnHeaders(), createKeyHeader(), JSON_TYPE, `Expect: ${expectation}`];
-      const response = await postAppointment(headers);
-      expect(response.status, response.text).to.equal(201);
-    }
   });
 });

@@ -3,11 +3,11 @@ import path from "node:path";
 import { expect } from "chai";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../../support/eventually.ts";
+import { run } from "../../process.ts";
+import { check } from "../../report.ts";
 import type { Engine } from "../engine.ts";
 import type { Installation } from "../installation.ts";
 import type { Partner } from "../onboard.ts";
-import { run } from "../process.ts";
-import type { Report } from "../report.ts";
 
 /**
  * Backs up the installation, deletes it with all its data, and restores it, as docs/operations/backup.md describes.
@@ -15,7 +15,6 @@ import type { Report } from "../report.ts";
  * @param program path or name of docker-compose
  */
 export async function checkBackup(
-  report: Report,
   engine: Engine,
   installation: Installation,
   partner: Partner,
@@ -36,7 +35,7 @@ export async function checkBackup(
   let kept = "";
   let keyCount = "";
 
-  await report.check("the container backup makes the first backup by itself, and its success is a metric", async () => {
+  await check("the container backup makes the first backup by itself, and its success is a metric", async () => {
     const startedAt = Date.now() / 1000;
     await compose(["--profile", "backup", "up", "--detach", "--no-deps", "backup"]);
     await eventually("the first backup", () => listBackups().length > 0, 120_000);
@@ -47,7 +46,7 @@ export async function checkBackup(
     });
   });
 
-  await report.check("a backup under load contains everything that was acknowledged before", async () => {
+  await check("a backup under load contains everything that was acknowledged before", async () => {
     const created = await partner.createAppointment("before-the-backup");
     expect(created.status, created.body).to.equal(201);
     kept = created.body;
@@ -60,20 +59,20 @@ export async function checkBackup(
     return output;
   });
 
-  await report.check("a restore into a running installation is refused", async () => {
+  await check("a restore into a running installation is refused", async () => {
     const { code, output } = await restore(name);
     expect(code, output).to.equal(1);
     expect(output).to.contain("needs an empty one");
   });
 
-  await report.check("`down` with all profiles removes all containers and volumes", async () => {
+  await check("`down` with all profiles removes all containers and volumes", async () => {
     await compose(["--profile", "monitoring", "up", "--detach", "--no-deps", "prometheus"]);
     await compose(["--profile", "*", "down", "--volumes"], { timeoutMs: 300_000 });
     expect(await engine.podman(["ps", "--all", "--quiet"])).to.equal("");
     expect(await engine.podman(["volume", "ls", "--quiet"])).to.equal("");
   });
 
-  await report.check("a restore of a changed backup is refused, and changes nothing", async () => {
+  await check("a restore of a changed backup is refused, and changes nothing", async () => {
     cpSync(path.join(folder, "backups", name), path.join(folder, "backups/changed"), { recursive: true });
     appendFileSync(path.join(folder, "backups/changed/postgres.dump"), " ");
     const { code, output } = await restore("changed");
@@ -81,7 +80,7 @@ export async function checkBackup(
     expect(output).to.contain("postgres.dump: FAILED");
   });
 
-  await report.check("a restore into an empty installation brings back all data, also personal data", async () => {
+  await check("a restore into an empty installation brings back all data, also personal data", async () => {
     await tryCompose(["--profile", "*", "down", "--volumes"], { timeoutMs: 300_000 });
     const startedAt = Date.now();
     const { code, output } = await restore(name);

@@ -1,24 +1,19 @@
 import { expect } from "chai";
 import { eventually } from "../../../support/eventually.ts";
+import { check } from "../../report.ts";
 import type { Engine } from "../engine.ts";
 import { type Installation, SERVICES } from "../installation.ts";
 import type { Partner } from "../onboard.ts";
-import type { Report } from "../report.ts";
 
 /** Exit code of a process that was killed because it did not stop in time. */
 const KILLED = "137";
 
 /** Checks the health checks, the stop of all containers, and the start after a power failure. */
-export async function checkLifecycle(
-  report: Report,
-  engine: Engine,
-  installation: Installation,
-  partner: Partner,
-): Promise<void> {
+export async function checkLifecycle(engine: Engine, installation: Installation, partner: Partner): Promise<void> {
   const { podman } = engine;
   const { compose, container, waitUntilReady } = installation;
 
-  await report.check("all containers become healthy when the engine runs health checks", async () => {
+  await check("all containers become healthy when the engine runs health checks", async () => {
     engine.startHealthChecks();
     const names = [...SERVICES, "eventstore", "postgres", "nats", "ingress"].map(container);
     const readStates = async () =>
@@ -31,7 +26,7 @@ export async function checkLifecycle(
     return `${names.length} containers`;
   });
 
-  await report.check("all servers and services stop by themselves, and keep their data", async () => {
+  await check("all servers and services stop by themselves, and keep their data", async () => {
     const created = await partner.createAppointment("before-the-stop");
     expect(created.status, created.body).to.equal(201);
     const startedAt = Date.now();
@@ -47,7 +42,7 @@ export async function checkLifecycle(
     return `${seconds} s`;
   });
 
-  await report.check("after a power failure, the containers start again with all acknowledged data", async () => {
+  await check("after a power failure, the containers start again with all acknowledged data", async () => {
     const created = await partner.createAppointment("before-the-crash");
     expect(created.status, created.body).to.equal(201);
     await engine.crash();

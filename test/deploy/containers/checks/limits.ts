@@ -1,11 +1,11 @@
 import { expect } from "chai";
+import { check } from "../../report.ts";
 import type { Engine } from "../engine.ts";
 import type { Installation } from "../installation.ts";
-import type { Report } from "../report.ts";
 
 /** Checks the limits of all containers, and what the ingress offers. */
-export async function checkLimits(report: Report, { podman }: Engine, { request }: Installation): Promise<void> {
-  await report.check("every container has a memory limit, a limited log and time to stop", async () => {
+export async function checkLimits({ podman }: Engine, { request }: Installation): Promise<void> {
+  await check("every container has a memory limit, a limited log and time to stop", async () => {
     const names = (await podman(["ps", "--format", "{{.Names}}"])).split("\n");
     const format = "{{.Name}} {{.HostConfig.Memory}} {{.HostConfig.LogConfig.Size}} {{.Config.StopTimeout}}";
     const lines = (await podman(["inspect", "--format", format, ...names])).split("\n");
@@ -13,7 +13,7 @@ export async function checkLimits(report: Report, { podman }: Engine, { request 
     return `${lines.length} containers`;
   });
 
-  await report.check("the ingress offers only what it publishes: no HTTP/3", async () => {
+  await check("the ingress offers only what it publishes: no HTTP/3", async () => {
     const { status, headers } = await request("/.well-known/jwks.json");
     expect(status).to.equal(200);
     expect(headers["alt-svc"]).to.equal(undefined);

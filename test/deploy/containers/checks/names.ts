@@ -5,9 +5,9 @@ import { networkInterfaces } from "node:os";
 import path from "node:path";
 import { expect } from "chai";
 import { type DnsServer, startDnsServer } from "../../../support/dns-server.ts";
+import { check } from "../../report.ts";
 import type { Installation } from "../installation.ts";
 import type { Partner } from "../onboard.ts";
-import type { Report } from "../report.ts";
 
 const PARTNER_HOST = "hooks.partner.example";
 
@@ -15,20 +15,20 @@ const PARTNER_HOST = "hooks.partner.example";
 const PARTNER_ADDRESS = "93.184.216.34";
 
 /** Checks that `command` resolves public names, and reaches nothing else outside of the installation. */
-export async function checkNames(report: Report, installation: Installation, partner: Partner): Promise<void> {
+export async function checkNames(installation: Installation, partner: Partner): Promise<void> {
   const dns = await startOwnDns(installation);
   try {
     const register = (host: string) =>
       partner.post("/webhook-endpoints", { url: `https://${host}/`, events: ["appointment.created"] });
 
-    await report.check("a webhook endpoint with a public host name can be registered", async () => {
+    await check("a webhook endpoint with a public host name can be registered", async () => {
       await partner.approveOrigin(`https://${PARTNER_HOST}`);
       const { status, body } = await register(PARTNER_HOST);
       expect(status, body).to.equal(201);
       expect(dns.questions).to.include(`A ${PARTNER_HOST}`);
     });
 
-    await report.check("a webhook endpoint whose host has no address is refused", async () => {
+    await check("a webhook endpoint whose host has no address is refused", async () => {
       dns.setReplies({ A: "nxdomain", AAAA: "nxdomain" });
       await partner.approveOrigin("https://nothing.partner.example");
       const { status, body } = await register("nothing.partner.example");
@@ -36,7 +36,7 @@ export async function checkNames(report: Report, installation: Installation, par
       expect(JSON.parse(body).error).to.equal("unsafe_destination");
     });
 
-    await report.check("of all services, only webhooks reaches an address outside", async () => {
+    await check("of all services, only webhooks reaches an address outside", async () => {
       const server = createServer((socket) => socket.end()).listen(0, findHostAddress());
       await once(server, "listening");
       const { address, port } = server.address() as AddressInfo;

@@ -6,10 +6,10 @@ import { dump } from "js-yaml";
 import { z } from "zod";
 import { eventually } from "../../../support/eventually.ts";
 import { readYaml } from "../../packages/containers.ts";
+import { check, skip } from "../../report.ts";
 import { readBaseImage } from "../base-images.ts";
 import { type Engine, PAUSE_IMAGE } from "../engine.ts";
 import { type Installation, PRODUCT_IMAGE } from "../installation.ts";
-import type { Report } from "../report.ts";
 
 const podSpec = z.looseObject({
   containers: z.tuple([z.looseObject({ name: z.string(), image: z.string() })]),
@@ -52,7 +52,7 @@ const JOB_MANIFESTS = [
  * Runs the pod of each Kubernetes manifest with the servers of the installation. podman mounts the secrets from a folder
  * that contains exactly the keys that the pod lists, because podman 4.3 cannot mount keys of a Kubernetes secret.
  */
-export async function checkPods(report: Report, { podman }: Engine, installation: Installation): Promise<void> {
+export async function checkPods({ podman }: Engine, installation: Installation): Promise<void> {
   await podman(["build", "--quiet", "--tag", PAUSE_IMAGE, "-"], {
     input: `FROM ${readBaseImage()}\nCMD ["sleep", "infinity"]\n`,
   });
@@ -65,7 +65,7 @@ export async function checkPods(report: Report, { podman }: Engine, installation
   };
 
   for (const [manifest, service] of SERVICE_MANIFESTS)
-    await report.check(`the pod in ${manifest} becomes ready and stops by itself`, async () => {
+    await check(`the pod in ${manifest} becomes ready and stops by itself`, async () => {
       await installation.compose(["stop", service]);
       const { container, remove } = await play(manifest);
       try {
@@ -88,7 +88,7 @@ export async function checkPods(report: Report, { podman }: Engine, installation
     });
 
   for (const [manifest, index] of JOB_MANIFESTS)
-    await report.check(`the pod ${index} in ${manifest} completes`, async () => {
+    await check(`the pod ${index} in ${manifest} completes`, async () => {
       const { container, remove } = await play(manifest, index);
       try {
         expect(await podman(["wait", container])).to.equal("0");
@@ -96,10 +96,7 @@ export async function checkPods(report: Report, { podman }: Engine, installation
         await remove();
       }
     });
-  report.skip(
-    "Deployments, Jobs, Services, Gateway, autoscaling and network policies",
-    "this test has no Kubernetes cluster",
-  );
+  skip("Deployments, Jobs, Services, Gateway, autoscaling and network policies", "this test has no Kubernetes cluster");
 }
 
 /** Writes the pod of a workload in the form that podman accepts. */

@@ -3,16 +3,16 @@ import path from "node:path";
 import { expect } from "chai";
 import { PROJECT_FOLDER } from "../../../../deploy/local/setup/project.ts";
 import { eventually } from "../../../support/eventually.ts";
+import { run } from "../../process.ts";
+import { check } from "../../report.ts";
 import { type Installation, PUBLIC_HOST } from "../installation.ts";
 import type { Partner } from "../onboard.ts";
-import { run } from "../process.ts";
-import type { Report } from "../report.ts";
 
 /** Checks deploy/container/trial.md: the certificate of Caddy's own authority, and the receiver on loopback. */
-export async function checkTrial(report: Report, installation: Installation, partner: Partner): Promise<void> {
+export async function checkTrial(installation: Installation, partner: Partner): Promise<void> {
   const { compose, folder, tryCompose } = installation;
 
-  await report.check("a program that trusts the trial's authority accepts the certificate", async () => {
+  await check("a program that trusts the trial's authority accepts the certificate", async () => {
     const file = path.join(folder, "root.crt");
     writeFileSync(file, await compose(["exec", "-T", "ingress", "cat", "/data/caddy/pki/authorities/local/root.crt"]));
     const url = `https://${PUBLIC_HOST}/.well-known/jwks.json`;
@@ -20,7 +20,7 @@ export async function checkTrial(report: Report, installation: Installation, par
     expect(code, output).to.equal(0);
   });
 
-  await report.check("a second `up` with the files of the trial keeps the installation running", async () => {
+  await check("a second `up` with the files of the trial keeps the installation running", async () => {
     appendFileSync(path.join(folder, ".env"), "COMPOSE_FILE=compose.yaml:trial.yaml\n");
     for (let count = 0; count < 2; count++) {
       await compose(["up", "--detach"], { timeoutMs: 300_000 });
@@ -28,7 +28,7 @@ export async function checkTrial(report: Report, installation: Installation, par
     }
   });
 
-  await report.check("the trial's receiver gets the webhook of a new appointment", async () => {
+  await check("the trial's receiver gets the webhook of a new appointment", async () => {
     const receiver = tryCompose(["exec", "-T", "webhooks", "node", "--eval", readReceiver()], { timeoutMs: 120_000 });
     await partner.approveOrigin("http://localhost:9000");
     const endpoint = { url: "http://localhost:9000/hook", events: ["appointment.created"] };

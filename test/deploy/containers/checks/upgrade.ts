@@ -3,10 +3,10 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "chai";
 import { PROJECT_FOLDER } from "../../../../deploy/local/setup/project.ts";
+import { check } from "../../report.ts";
 import type { Engine } from "../engine.ts";
 import type { Installation } from "../installation.ts";
 import type { Partner } from "../onboard.ts";
-import type { Report } from "../report.ts";
 
 const REQUESTS_PER_SECOND = 20;
 
@@ -20,15 +20,10 @@ interface LoadResult {
 }
 
 /** Upgrades by the commands in deploy/container/README.md, under load. The new image is the same release. */
-export async function checkUpgrade(
-  report: Report,
-  engine: Engine,
-  installation: Installation,
-  partner: Partner,
-): Promise<void> {
+export async function checkUpgrade(engine: Engine, installation: Installation, partner: Partner): Promise<void> {
   // The commands wait for health checks.
   engine.startHealthChecks();
-  await report.check(`an upgrade at ${REQUESTS_PER_SECOND} requests a second loses no request`, async () => {
+  await check(`an upgrade at ${REQUESTS_PER_SECOND} requests a second loses no request`, async () => {
     const stopLoad = startLoad(partner);
     await sleep(2_000);
     const startedAt = Date.now();

@@ -69,6 +69,11 @@ describe("consent of an animal's owner", () => {
   it("a new code replaces the code that was not redeemed, and its link replaces the former link", () => {
     const newCode = codeCreated({ linkId: otherLinkId, covers: "appointments_write" });
     givenConsent(codeCreated(), newCode).when(redeem(), "link_code_invalid");
+    const replaced = { ...withdrawn, data: { ...withdrawn.data, requestedBy: "application" as const } };
+    givenConsent(codeCreated(), linked(), newCode).when(redeem({ linkId: otherLinkId }), [
+      replaced,
+      linked({ linkId: otherLinkId, covers: "appointments_write" }),
+    ]);
     const { state, when } = givenConsent(
       codeCreated(),
       linked(),

@@ -45,7 +45,7 @@ export function run(command: string, args: readonly string[], options: RunOption
 export async function runChecked(command: string, args: readonly string[], options: RunOptions = {}): Promise<string> {
   const { code, output, stdout } = await run(command, args, options);
   if (code === 0) return stdout.trimEnd();
-  throw new Error(`${command} ${args.slice(0, 4).join(" ")} … exited with ${code}: ${output.trimEnd().slice(-600)}`);
+  throw new Error(`${command} ${args.slice(0, 4).join(" ")} … exited with ${code}: ${output.trimEnd().slice(-2_000)}`);
 }
 
 /** Returns true if the program is on the PATH. */

@@ -138,10 +138,7 @@ function getTlsOptions(settings: NatsSettings, server: NatsServer): { tls?: TlsO
   return { tls: { ...ca, ...(certFile && { cert: read(certFile) }), ...(keyFile && { key: read(keyFile) }) } };
 }
 
-function getAuthenticator(
-  { NATS_CREDENTIALS, NATS_NKEY_SEED }: NatsSettings,
-  { login }: NatsServer,
-): Authenticator {
+function getAuthenticator({ NATS_CREDENTIALS, NATS_NKEY_SEED }: NatsSettings, { login }: NatsServer): Authenticator {
   const encoder = new TextEncoder();
   if (NATS_CREDENTIALS !== undefined) return credsAuthenticator(encoder.encode(NATS_CREDENTIALS));
   if (NATS_NKEY_SEED !== undefined) return nkeyAuthenticator(encoder.encode(NATS_NKEY_SEED));

@@ -55,9 +55,8 @@ const SETTINGS = [
 const STATEMENT_TIMEOUT_MS = 1_000;
 
 /**
- * Starts the command service. The event log is required. Without Postgres, which holds the data keys, the shared rate
- * limits, the deliveries and the read models, replays of single deliveries fail, and so do commands whose personal data
- * needs a new data key.
+ * Starts the command service. The event log is required. Without Postgres, operations fail that need the read models,
+ * the deliveries or a new data key for personal data. Rate limits then apply to each process separately.
  *
  * @throws {ConfigError} with one line that names every missing or invalid setting
  * @throws {StartError} if the event log is unavailable or the port cannot be opened
@@ -89,8 +88,8 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
   let operatorServer: HttpServer | undefined;
   let operatorServerEnd: Promise<void> | undefined;
   /**
-   * Closes the listener of the operations API. Both servers finish their requests at the same time, and then the
-   * connections close.
+   * Closes the server of the operations API, which finishes its requests at the same time as the server of the partner
+   * API. The connections close after both.
    */
   const closeOperatorServer = () => (operatorServerEnd ??= operatorServer?.close());
   const closeConnections = async () => {

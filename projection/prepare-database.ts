@@ -71,8 +71,9 @@ export async function migrate(databaseUrl: string, logger: Logger, folder = MIGR
 }
 
 /**
- * Ends a transaction of any login that keeps its locks without a statement. Otherwise a forgotten transaction of a human
- * would stop the projectors. A backup of the database does not contain this setting, so each migration sets it.
+ * Limits the time for which a transaction of any login may be idle. Otherwise a transaction that a human has forgotten
+ * would keep its locks and stop the projectors. A backup of the database does not contain this setting, so each
+ * migration sets it.
  */
 async function limitIdleTransactions(client: pg.Client, logger: Logger): Promise<void> {
   try {

@@ -58,7 +58,7 @@ const PROJECTORS_SETTINGS = ["PERSONAL_DATA_KEYS"] as const;
 /** Time limit for a statement, long enough for a batch of thousands of events. */
 const STATEMENT_TIMEOUT_MS = 30_000;
 
-/** Time limit for locks. It is much shorter, so that a locked row does not delay other rows. */
+/** Time limit for locks. Much shorter than for statements, so that a locked row does not delay other rows. */
 const LOCK_TIMEOUT_MS = 1_000;
 
 const ROLE_STOP_TIMEOUT_MS = 3_500;

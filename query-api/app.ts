@@ -20,7 +20,7 @@ export interface QueryApiOptions extends DocsOptions, PortalDependencies, Partne
   retiredPaths: readonly string[];
   deprecatedPaths?: readonly DeprecatedPath[] | undefined;
   isProxyTrusted: boolean;
-  /** By default, a new registry. */
+  /** Registry of the metrics that the application serves. By default, a new registry. */
   registry?: Registry;
 }
 

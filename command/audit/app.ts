@@ -37,8 +37,8 @@ const QUERIES: AuditQuery<z.ZodType, object>[] = [
 ];
 
 /**
- * The log has no keys of personal data, so that auditors can sign in while the keys are unavailable. The role of the
- * pool can write only the audit index, and read names, webhook deliveries and attempts.
+ * `log` does not decrypt personal data, so that auditors can sign in while the data keys are unavailable. The database
+ * role of `pool` can write only the audit index. It can read names, data keys, webhook deliveries and attempts.
  */
 interface AuditAppOptions extends AuditDependencies {
   logger: Logger;

@@ -97,8 +97,8 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
 const INDEX_CHECK_INTERVAL_MS = 10_000;
 
 /**
- * Checks regularly whether the audit index can answer queries, and exports the time since the last successful check.
- * The value grows while checks fail. The loop that fills the index logs the cause.
+ * Checks regularly whether the index covers the log. A metric shows the time since the last successful check.
+ * {@link runIndex} logs the causes of failures.
  */
 async function measureIndexLag(
   options: { index: AuditIndex; client: EventStoreDBClient; registry: Registry; logger: Logger },

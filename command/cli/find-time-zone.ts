@@ -10,7 +10,7 @@ import { readStoredEvents } from "../../shared/eventstore/read-log.ts";
 import { loadAggregate } from "../handling/handle.ts";
 import { withEventLog } from "../handling/operator.ts";
 
-/** Categories of a clinic and its objects, by the option with the id. */
+/** Stream category of a clinic or one of its objects, by the option that contains the object's id. */
 const CATEGORIES: Record<string, Category> = {
   ...{ clinic: clinicStreams, appointment: appointmentStreams, customer: customerStreams, animal: animalStreams },
   ...{ ticket: queueTicketStreams, hold: holdStreams, resource: resourceStreams, service: serviceStreams },
@@ -18,8 +18,9 @@ const CATEGORIES: Record<string, Category> = {
 };
 
 /**
- * Returns the time zone of the clinic whose object or stream the options of a command name; undefined if they name none,
- * or the object does not exist. For the registration of a clinic, returns its time zone.
+ * Finds the time zone of the clinic whose object or stream the options of a command name. Returns undefined if they
+ * name neither, or the object does not exist. If the options contain a time zone, as for the registration of a clinic,
+ * returns that time zone.
  *
  * @throws {ConfigError} if EVENTSTORE_URL is missing or invalid
  */

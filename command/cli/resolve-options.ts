@@ -7,7 +7,7 @@ import { uuid } from "../../shared/domain/events/fields.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { withReadModels } from "./read-models.ts";
 
-/** Objects that have a name in the read models, by the option with their id. */
+/** Tables and columns of the objects that commands can find by name, by the option for the object's id. */
 const NAMED_OBJECTS: Record<string, { table: string; names: string; isOfClinic?: true; condition?: string }> = {
   clinic: { table: "clinic", names: "name, slug" },
   branch: { table: "branch", names: "name", isOfClinic: true },

@@ -8,8 +8,8 @@ import { createBackoff } from "../../shared/runtime/backoff.ts";
 const RETRY_DELAYS_MS = { firstMs: 200, maxMs: 5_000 };
 
 /**
- * Number of attempts after which an operation ends that fails although the log answers for other streams: about 25 s.
- * Many lines of an import can fail in this way, and only some wait at the same time.
+ * Maximum number of attempts for an operation that fails although the log answers requests about other streams: about
+ * 25 s. Longer waits would add up: an import can contain many such lines, and only some of them wait at the same time.
  */
 const MAX_STUCK_ATTEMPTS = 10;
 
@@ -19,9 +19,9 @@ export interface RetryOptions {
   /** When this signal aborts, all retries end, and each operation fails with its last error. */
   signal?: AbortSignal | undefined;
   writeNote(text: string): void;
-  /** Name of the event log in notes. */
+  /** Name of the event log in the texts for `writeNote`; default: `the event log`. */
   logName?: string;
-  /** Returns true if the event log answers requests about other streams. If absent, all streams fail together. */
+  /** Returns true if the log answers requests about other streams. Default: a failure concerns the whole log. */
   isLogAvailable?(): Promise<boolean>;
 }
 

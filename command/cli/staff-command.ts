@@ -74,7 +74,7 @@ type IdDescriber = (key: string, id: string) => Promise<string>;
 
 const describePlainId: IdDescriber = async (_key, id) => id;
 
-/** Adds the name of an object to its id. The command has succeeded, so it does not fail if the names are unavailable. */
+/** Creates a function that adds an object's name to its id. If the name is unavailable, it returns only the id. */
 function createIdDescriber(openPool: () => pg.Pool): IdDescriber {
   return async (key, id) => {
     try {

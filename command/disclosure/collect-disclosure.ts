@@ -29,12 +29,12 @@ interface DisclosureDependencies extends IndexedLog {
   pool: pg.Pool;
 }
 
-/** Everything held about a customer, who saw it, and who received it. Applications and actors have their names. */
+/** All data about a customer, and a list of who saw or received the data. Applications and actors have their names. */
 export type Disclosure = Awaited<ReturnType<typeof collectDisclosure>>;
 
 /**
- * Collects everything held about a customer, who saw it, and who received it. Records the disclosure before it returns
- * any data.
+ * Collects all data about a customer, and a list of who saw or received the data. Records the disclosure before it
+ * returns any data.
  *
  * @throws {DomainError} `clinic_not_found`, `customer_not_found`
  * @throws {LogUnavailableError | ServerUnavailableError}
@@ -55,14 +55,14 @@ export async function collectDisclosure(
   const names = createNameFinder(log);
   return {
     format: "clinic-service/disclosure/1",
-    /** Id of the recorded access, which records the disclosure itself. */
+    /** Id of the recorded access, which also identifies the disclosure. */
     id,
     createdAt: toInstant(context.now),
     createdBy: await names.describeActor(context.actor),
     clinic: { id: clinicId, name, timezone },
     customer: { id: customerId, ...customer.details, erasedCategories: customer.erasedCategories },
     animals: records.animals.map(({ id, details, weightKg }) => ({ id, ...details, weightKg })),
-    /** Valid consents to share an animal. `changes` also contains earlier ones and link codes. */
+    /** Valid consents to share an animal. `changes` also contains earlier consents and link codes. */
     consents: isErased(customer) ? [] : await describeConsents(records, names),
     appointments: await describeAll(records.appointments, async (appointment) => {
       const { id, scheduledAt, durationMinutes, status, animalId, branchId, applicationId } = appointment;
@@ -95,7 +95,7 @@ export async function collectDisclosure(
   };
 }
 
-/** Describes items one after another. Leaves out those whose description is undefined. */
+/** Describes items one after another. Omits items whose description is undefined. */
 async function describeAll<Item, Description>(
   items: Iterable<Item> | AsyncIterable<Item>,
   describe: (item: Item) => Promise<Description | undefined>,
@@ -158,9 +158,9 @@ async function describeConsents({ consents }: PersonRecords, names: NameFinder) 
 }
 
 /**
- * Describes who saw data of the customer. Extent of an access: `individual` if the query named a record of the person, or
- * the response contained one, `export` if the exported file contains events of the person, and `possible` if the query
- * had a wider subject, so that its response can have contained events of the person.
+ * Describes the accesses to data of the customer. The extent is `individual` if the query named a record of the person,
+ * or the response contained one. It is `export` if the exported file contains events of the person. Otherwise, it is
+ * `possible`: the query had a wider subject, so its response may have contained events of the person.
  */
 async function describeAccesses(
   { client, index, dataKeys }: DisclosureDependencies,
@@ -183,7 +183,7 @@ async function describeAccesses(
  * Returns true if an export of the clinic contains one of the events. The range of an export refers to the times at
  * which the log stored the events.
  *
- * @param exportedAt end of the range if the query names none
+ * @param exportedAt end of the range if the query has no `to`
  */
 function isAnyEventExported(
   events: readonly PersonEvent[],
@@ -207,7 +207,7 @@ interface Delivery {
   lastAttempt: { startedAt: string; statusCode: number | null } | null;
 }
 
-/** $1: clinic. $2: appointments. */
+/** Selects deliveries. $1: id of the clinic. $2: ids of the appointments. */
 const DELIVERIES_SQL = `SELECT d.delivery_id AS id, d.application_id AS "applicationId", d.endpoint_id AS "endpointId",
     d.event_type AS type, d.appointment_id AS "appointmentId", d.status, rfc3339(d.created_at) AS "createdAt",
     (SELECT json_build_object('startedAt', rfc3339(a.started_at), 'statusCode', a.status_code)
@@ -234,7 +234,7 @@ function createNameFinder(log: EventLog) {
   const findAuditorName = remember((id) => readAuditorName(log, id));
   const findApplicationName = remember(async (id) => (await loadReadable(log, applicationAggregate, id))?.name ?? null);
   return {
-    /** The name is null if the application's stream cannot be read. */
+    /** Returns the id and the name of an application. The name is null if the application's stream cannot be read. */
     describeApplication: async (id: string) => ({ id, name: await findApplicationName(id) }),
     /** Returns scheme, host and port of an endpoint's URL; null if the endpoint's stream cannot be read. */
     findEndpointOrigin: remember(async (id) => {
@@ -255,7 +255,7 @@ const listFields = ({ shape }: z.ZodObject): string =>
     .map((name) => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`))
     .join(", ");
 
-/** Limits of a disclosure. The fields that partners can read come from the records of the partner API. */
+/** Limits of a disclosure, as sentences. The names of fields come from the schemas of the partner API. */
 const DISCLOSURE_LIMITS = [
   "Reads by users of the clinic's portal are not recorded individually. The clinic's staff can see customers, animals, appointments and the queue, as far as their permissions allow.",
   `Reads by partner applications are not recorded individually. An application that is installed at the clinic can read of an appointment: ${listFields(publicAppointment.schema)}. Of an animal that a link code shares with it, it can read: ${listFields(publicLink.schema.shape.animal)}.`,

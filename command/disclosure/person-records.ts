@@ -30,7 +30,7 @@ export interface PersonRecords {
   customer: Customer | undefined;
   events: PersonEvent[];
   unreadableEvents: UnreadableEvent[];
-  /** Streams of which an operator has deleted all events or the first events. */
+  /** Names of streams from which an operator has deleted all events or the first events. */
   deletedStreams: string[];
   animals: Animal[];
   consents: AnimalConsent[];
@@ -42,8 +42,8 @@ export interface PersonRecords {
 const CATEGORIES = ["customer", "animal", "animalConsent", "appointment", "queueTicket"];
 
 /**
- * Finds the streams of a customer's records in the audit index, and reads them from the log. Events that this release cannot
- * read are listed, and the records are folded without them.
+ * Finds the streams of a customer's records in the audit index, and reads them from the log. Lists the events that this
+ * release cannot read, and folds the records without them.
  *
  * @throws {LogUnavailableError}
  */
@@ -52,7 +52,7 @@ export async function findPersonRecords(
   clinicId: string,
   customerId: string,
 ): Promise<PersonRecords> {
-  /** First revision of each stream. */
+  /** Lowest revision of each stream in the index, by stream name. */
   const streams = new Map<string, number>();
   const query = eventsQuery.schema.parse({ customer: customerId });
   const options = { client, index, dataKeys, permittedClinicIds: null };

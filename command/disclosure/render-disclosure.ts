@@ -4,8 +4,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /**
  * Renders a disclosure as an HTML document for screen and print. The document has no scripts and loads no other files.
- * Times are in the clinic's time zone and in UTC. The titles of fields are the names of the members, converted to
- * words.
+ * Times are in the clinic's time zone and in UTC. Field titles are the names of the members, converted to words.
  */
 export function renderDisclosure(disclosure: Disclosure): string {
   const { clinic, customer, animals, appointments, queueTickets, consents, accesses, deliveries, changes } = disclosure;
@@ -63,7 +62,7 @@ ${table("All recorded changes", changes, changeColumns)}
 
 type RenderCell = (name: string, value: unknown) => Html | string;
 
-/** Names of members whose values are codes in snake_case or CamelCase. */
+/** Members whose values are displayed as words, because they are codes in snake_case or CamelCase. */
 const CODES = new Set(["status", "covers", "type"]);
 
 const EXTENT_TEXTS: Record<string, string> = {
@@ -106,7 +105,7 @@ function describeObject({ id, name, type, note, ...fields }: Fields): string {
     .join("\n");
 }
 
-/** Renders records with the same members. The column of the id is the last. */
+/** Renders records with the same members as a table. By default, the last column is the id. */
 function renderTable(
   caption: string,
   records: readonly Fields[],
@@ -157,10 +156,7 @@ function toHtmlText(value: Value): string {
   return value.map(toHtmlText).join("");
 }
 
-/**
- * Style sheet of the printable disclosure. The style sheet contains no characters that HTML would interpret in a style
- * element.
- */
+/** Style sheet of the printable disclosure. It contains no characters that need escaping in an HTML style element. */
 const DISCLOSURE_STYLE = `
 :root { color-scheme: light; }
 * { box-sizing: border-box; }

@@ -96,7 +96,7 @@ export class AggregateCache {
   /** Runs a decision with cached aggregates; see {@link Decide}. */
   readonly decide: Decide = async (decide, maxRefusalAgeMs = 0) => {
     const oldestReadAt = performance.now() - maxRefusalAgeMs;
-    /** Aggregates that suffice for a refusal, by stream. */
+    /** Aggregates that were read recently enough to justify a refusal, by stream. */
     const recentAggregates = new Map<string, CachedAggregate>();
     let hasUsedOlder = false;
     const loadFrom =

@@ -7,7 +7,7 @@ const CHANGE_TIMEOUT_MS = 10_000;
 /** First and longest retry delay. Delays have jitter, so that competing processes do not retry simultaneously. */
 const RETRY_DELAYS_MS = { firstMs: 5, maxMs: 100 };
 
-/** Resolves when the stream's last waiting change has ended, by stream. */
+/** Promises by stream. Each resolves when the last queued change of the stream has ended. */
 const lastChanges = new Map<string, Promise<unknown>>();
 
 /**

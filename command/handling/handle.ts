@@ -24,7 +24,7 @@ export interface CommandContext {
   now: number;
   /** HMAC of the request; see `eventMetadata`. */
   requestHash?: string;
-  /** If true, appointments and holds may exceed the capacity of a resource, which their reservations record. */
+  /** If true, appointments and holds may exceed the capacity of a resource. Reservations record the overbooking. */
   overbooks?: boolean;
   /** If true, a changed stream is first assumed not to exist, which saves a read if the assumption is right. */
   isExpectedNew?: boolean;
@@ -36,9 +36,9 @@ export interface CommandContext {
 
 export interface LoadedAggregate<State> {
   state: State | undefined;
-  /** First state of the events that were read; undefined if there is no state. See {@link EventLog.read}. */
+  /** State after the first event that was read; undefined if there is no state. See {@link EventLog.read}. */
   initialState: State | undefined;
-  /** Revision of the event with which the state began. */
+  /** Revision of the event after which the aggregate had `initialState`. */
   initialRevision: bigint;
   /** Revision of the last event; `EMPTY_STREAM` if the stream does not exist. */
   revision: bigint;
@@ -46,14 +46,14 @@ export interface LoadedAggregate<State> {
   position: bigint | undefined;
   /** True if the state has neutral values instead of personal data, because a data key is missing. */
   isKeyMissing: boolean;
-  /** Number of events after the last complete event. */
+  /** Number of events after the last event that contains the whole state, such as a summary. */
   eventsSinceComplete: number;
 }
 
 export interface CommandResult<State> {
   state: State | undefined;
   initialState: State | undefined;
-  /** Revision of the event with which the state began. */
+  /** Revision of the event after which the aggregate had `initialState`. */
   initialRevision: bigint;
   events: CatalogEvent[];
   /** Log position of the command's last event; undefined if the command changed nothing. */
@@ -179,7 +179,7 @@ function decideChange<C extends Category, State>(
 
 /**
  * Refuses events that could record a neutral value instead of personal data that cannot be decrypted. After the data
- * keys are restored, such an event would still hide the earlier data. An event without any text is permitted.
+ * keys are restored, such an event would still hide the earlier data. Events with only null texts are permitted.
  *
  * @throws {DataKeyError}
  */

@@ -18,7 +18,8 @@ const POOL_OPTIONS = { size: 2, statementTimeoutMs: 5_000 };
  * append personal data also need DATABASE_URL and PERSONAL_DATA_KEYS. The function can open a connection pool, which
  * needs DATABASE_URL.
  *
- * @throws {ConfigError} if EVENTSTORE_URL is missing or invalid; from a read or an append, also if another setting is
+ * @throws {ConfigError} if EVENTSTORE_URL is missing or invalid. Reads and appends of personal data also throw it if
+ *   DATABASE_URL or PERSONAL_DATA_KEYS is missing or invalid
  */
 export async function withEventLog<Result>(
   env: NodeJS.ProcessEnv,

@@ -6,7 +6,7 @@ import { ConfigError } from "../../shared/runtime/config.ts";
 import { isPostgresUnavailable, isValueRefused } from "../../shared/runtime/failures.ts";
 
 /**
- * Returns true if an error would also occur for other objects: a server is unavailable, or a setting or a right is wrong.
+ * Returns true if an error would recur for other objects: a server is down, a setting is wrong, or access is denied.
  */
 export function isServerFailure(error: unknown): boolean {
   return (
@@ -19,8 +19,8 @@ export function isServerFailure(error: unknown): boolean {
 }
 
 /**
- * Returns true if an error of one object ends a run over many objects: it is a failure of a server. If the event log
- * failed, reads another stream, because the log may fail only for one stream.
+ * Returns true if a run over many objects must end after an error of one object, because a server failed. If the event
+ * log failed, first reads another stream, because the failure may concern only one stream.
  */
 export async function endsRun(log: Pick<EventLog, "readLast">, error: unknown): Promise<boolean> {
   const concernsLog = error instanceof LogUnavailableError || isAccessDenied(error);

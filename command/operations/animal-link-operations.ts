@@ -98,7 +98,7 @@ export async function redeemLinkCode(
 const haveSameCharacters = (code: string, otherCode: string) =>
   normalizeLinkCode(code) === normalizeLinkCode(otherCode);
 
-/** Finds the first of several links, with its animal. The animals of a sandbox's fixture have no owner in the log. */
+/** Loads the first existing link of several ids, with its animal. Animals of a sandbox have no owner in the log. */
 async function findLink(log: EventLog, linkIds: readonly string[], sandbox: Sandbox | null) {
   const sandboxLink = sandbox && listSandboxLinks(sandbox).find(({ linkId }) => linkIds.includes(linkId));
   const target = sandbox ? sandboxLink : await findCodeTarget(log, linkIds);
@@ -136,7 +136,7 @@ export const createLinkCodeCommand = declareCommand("animal link-code create", c
   example: { covers: "appointments_write", validMinutes: 1440 },
 });
 
-/** For the clinic or the owner. Also possible at a closed or deleted clinic. */
+/** Withdraws a consent, at the request of the clinic or the owner. Also works at a closed or deleted clinic. */
 export const withdrawLink = defineCommand("animal link withdraw", consents.animalConsentAggregate, {
   summary:
     "Withdraws the consent to share an animal with an application, and invalidates a code that was not redeemed. Takes effect within about a second.",

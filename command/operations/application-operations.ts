@@ -106,7 +106,7 @@ export const approveWebhookOrigin = defineCommandOutsideClinics(
   },
 );
 
-/** New endpoints at the origin are refused. */
+/** Withdraws the approval of an origin for webhooks. New endpoints at the origin are then refused. */
 export const withdrawWebhookOrigin = defineCommandOutsideClinics(
   "partner withdraw-origin",
   applications.applicationAggregate,

@@ -95,7 +95,7 @@ export const importAppointment = defineCommand("appointment import", appointment
   example: { scheduledAt: "2024-03-01T09:00:00+01:00", status: "completed" },
 });
 
-/** Decides about an appointment of the clinic, since the last reset of a sandbox. */
+/** Restricts a decision to appointments of the clinic; in a sandbox, to appointments since its last reset. */
 function requireOwn(decide: Decision<appointments.Appointment, AppointmentEvent>, { id, sandboxGeneration }: Clinic) {
   return (state: appointments.Appointment | undefined) => {
     const current = state?.sandboxGeneration === sandboxGeneration ? state : undefined;
@@ -139,7 +139,7 @@ export const changeAppointmentStatus = defineClinicOperation(appointments.appoin
   },
 });
 
-/** Loads the customer of an appointment if there is a reason, which is personal data. */
+/** Loads the appointment's customer if a reason is given. The reason is refused if the customer is erased. */
 async function loadReasonedCustomer(
   { appointmentId, reason }: { appointmentId: string; reason: string | null },
   { find }: References,

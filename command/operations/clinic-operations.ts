@@ -41,7 +41,7 @@ export const registerClinicCommand = declareCommand("clinic register", clinics.c
   },
 });
 
-/** The deciders check that the clinic is not closed. */
+/** Settings of commands that change a clinic's status. Their deciders themselves refuse a closed clinic. */
 const own = { permission: "operator", isAllowedWhenClosed: true } as const;
 
 export const suspendClinic = defineCommand("clinic suspend", clinics.clinicAggregate, {

@@ -4,7 +4,7 @@ import type { StaffCommand } from "./define-command.ts";
 
 const CLINIC_ID = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 
-/** Values of fields that all examples share, besides ids. */
+/** Example values that all commands share, by field. Ids that are missing here are derived from field names. */
 const EXAMPLE_VALUES: Record<string, unknown> = {
   clinicId: CLINIC_ID,
   scheduledAt: "2027-03-01T09:00:00+01:00",

@@ -20,7 +20,7 @@ const modules = [
 
 const otherCommands = modules.flatMap((module) => Object.values<unknown>(module).flat().flatMap(findCommand));
 
-/** Returns the command that a module exports, with or without its operation. */
+/** Returns a list with the exported command, or the command of an exported operation; empty for other exports. */
 function findCommand(exported: unknown): StaffCommand[] {
   const entry = typeof exported === "function" && "command" in exported ? exported.command : exported;
   return typeof entry === "object" && entry !== null && "getStreamId" in entry ? [entry as StaffCommand] : [];

@@ -28,9 +28,9 @@ export function generateCredential(prefix: string, ownerId: string): { credentia
 }
 
 /**
- * Defines the registration of the owner of a new credential. Only the result contains the credential, as a secret.
+ * Creates the operation that registers the owner of a new credential. Only its result contains the credential.
  *
- * @param decide decides with the hash of the credential's secret, and the time
+ * @param decide receives the registration with the secret's hash, and the time in milliseconds since 1970
  * @returns the operation, which throws {@link DomainError} `clinic_not_found` for an unknown clinic of the owner
  */
 export function defineRegistration<

@@ -23,7 +23,7 @@ export interface CommandOutcome {
   events: readonly { type: string }[];
   /** Log position of the last event; undefined if the command changed nothing. */
   position: bigint | undefined;
-  /** Ids that the command has generated besides the input's, by name. */
+  /** Ids that the command has generated in addition to the ids in its input, by name. */
   ids?: Record<string, string>;
   /** Values that are shown only once, by name. */
   secrets?: Record<string, string>;
@@ -34,7 +34,7 @@ export interface CommandOutcome {
  * declaration.
  */
 export interface StaffCommand {
-  /** A noun, or several, and a verb. */
+  /** One or more nouns and a verb, such as `appointment confirm`. */
   name: string;
   summary: string;
   category: Category;
@@ -51,7 +51,7 @@ export interface StaffCommand {
   permission: Permission | "operator" | undefined;
   /** False if an import must not contain the command, because it shows a secret. */
   isImportable: boolean;
-  /** Values of fields for the example, instead of those that all commands share. */
+  /** Example values that only this command has, by field. They override the example values that all commands share. */
   example: Record<string, unknown>;
   /** Returns the id of the stream that the command changes; undefined if the values do not determine it. */
   getStreamId(values: Record<string, unknown>): string | undefined;
@@ -75,14 +75,15 @@ type OmittableNull<Input> = {
 
 interface Declaration<S extends Shape> {
   summary: string;
-  /** Fields of the input: usually those of the event. A field that can be null is null if it is omitted. */
+  /** Input fields, usually the fields of the appended event. A nullable field is null if it is omitted. */
   input: z.ZodObject<S>;
   creates?: keyof S & string;
   example?: Partial<z.input<z.ZodObject<S>>>;
 }
 
 /**
- * Returns the fields of a command that changes some of the details in an event. All details can be omitted.
+ * Returns the input fields of a command that changes some details of an object: the fields of the event, all optional
+ * except the id.
  *
  * @param idName field that cannot be omitted
  */
@@ -163,8 +164,8 @@ export function defineCommandOutsideClinics<C extends (typeof categories)[number
 }
 
 /**
- * Declares a command whose operation is written out, because it concerns no clinic, changes several streams, or shows a
- * secret.
+ * Declares a command with its own `run` function, because the command concerns no clinic, changes several streams, or
+ * shows a secret.
  */
 export function declareCommand<S extends Shape>(
   name: `${string} ${string}`,

@@ -53,7 +53,7 @@ export interface ClinicOperation<C extends Category, State, Values, Found, Close
    * `decide` itself checks the state of the clinic.
    */
   isAllowedWhenClosed?: Closed;
-  /** Returns the id of the stream; default: the id that an event of the category would have with the values. */
+  /** Returns the id of the stream; default: the result of the category's `getStreamId` for the values. */
   streamId?(values: Values): string;
   /** Loads the objects that the decision needs. */
   refers?(values: Values, references: References): Promise<Found>;
@@ -66,7 +66,7 @@ export interface ClinicOperation<C extends Category, State, Values, Found, Close
   ): Decision<State, EventOf<C>>;
   /** Returns the time of the events, in milliseconds since 1970; default: the time of the command. */
   occurredAt?(values: Values, now: number): number;
-  /** Returns true if the command may exceed the capacity of a resource; default: as the context says. */
+  /** Returns true if the command may exceed a resource's capacity. The context can permit it for all commands. */
   overbooks?(values: Values): boolean;
 }
 

@@ -23,8 +23,8 @@ export type FindReplayableDelivery = (
 const DEFAULT_STATUSES: ReplayableStatus[] = ["failed", "skipped"];
 
 /**
- * Maximum number of successive requests that end without a replay of the delivery, for example because the endpoint is
- * disabled.
+ * Maximum number of successive requests for the same delivery that end without a replay, for example because the
+ * endpoint is disabled. Further requests are refused.
  */
 const MAX_INEFFECTIVE_REQUESTS = 20;
 

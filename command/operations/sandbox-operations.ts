@@ -167,7 +167,8 @@ export function toSandbox({ data, metadata, revision, position }: RecordedEvent<
  * Loads the sandbox that a clinic belongs to, and adds the sandbox's generation to the clinic. A clinic that is not a
  * sandbox is returned unchanged.
  *
- * @throws {DomainError} `object_deleted` if the sandbox was deleted. A sandbox is filled before its clinic's id is published
+ * @throws {DomainError} `object_deleted` if the clinic's sandbox does not exist. It was then deleted, because a
+ *   clinic's id is published only after its sandbox is filled
  */
 export async function resolveSandbox(
   log: EventLog,

@@ -134,7 +134,7 @@ export async function findEndpoint(log: EventLog, endpointId: string): Promise<E
   return { endpointId, owner: { applicationId, clinicId, environment } };
 }
 
-/** Requested changes of an endpoint and the branches to which it may be limited. The values of headers are plain text. */
+/** Requested changes, with header values in plain text, and the branches that the endpoint may be limited to. */
 export interface EndpointChangeRequest extends EndpointReference {
   changes: EndpointChanges;
   permittedBranchIds: readonly string[];

@@ -8,7 +8,7 @@ import { createBodySchema } from "./run-command.ts";
 
 export const COMMANDS_PATH = "/operations/v1/commands";
 
-/** Returns the segment of a command's path: `appointment-confirm`. */
+/** Returns the path segment of a command, such as `appointment-confirm`. */
 export function toPathName({ name }: StaffCommand): string {
   return name.replaceAll(" ", "-");
 }
@@ -33,7 +33,7 @@ of their stream.
 
 The response contains the log position of the change. A read that sends the position waits for it.`;
 
-/** Creates the OpenAPI document of the commands over HTTP from their declarations. */
+/** Creates the OpenAPI document of the operations API from the declarations of its commands. */
 export function createOperatorDocument(brand: string): object {
   return {
     openapi: "3.1.0",

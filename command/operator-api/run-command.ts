@@ -81,10 +81,10 @@ export function runCommand(
   };
 }
 
-/** Number of a stream's events that are searched at least for those of a repeated request. */
+/** Number of events after which the search for events of the same request reads no further page. */
 const MAX_SEARCHED_EVENTS = 200;
 
-/** Creates an event log whose reads of the stream throw {@link RepeatedRequestError}. */
+/** Creates an event log whose reads throw {@link RepeatedRequestError} if they find events of the same request. */
 function createRequestLog(log: EventLog, ownStream: string, requestId: string): EventLog {
   return {
     ...log,

@@ -43,16 +43,16 @@ interface BookingDependencies {
   sandbox: Sandbox | null;
 }
 
-/** Place to add to the request that creates the appointment. */
+/** Fields that a booking adds to the event `AppointmentRequested`. */
 type BookedPlace = Pick<Extract<AppointmentEvent, { type: "AppointmentRequested" }>["data"], "place" | "isConfirmed">;
 
-/** A resource that may have a free place. The reservation decides. */
+/** A resource that may have a free place. Only the attempt to reserve the place shows whether it is free. */
 type Candidate = Pick<SearchedResource, "id" | "timezone" | "rules" | "closures">;
 
 /**
- * Creates an appointment with a place of a resource. Of several resources, the first with a free place is booked.
+ * Creates an appointment, and books a place for it in the first possible resource that has a free place.
  *
- * @param decide decides the request with a place; repetitions and conflicts do not depend on the place
+ * @param decide decides with a place; its result for a repeated or conflicting request must not depend on the place
  * @throws {DomainError} `slot_taken`, and what `decide` throws
  * @throws {InvalidAppointmentError} if no resource offers the time
  * @throws {ApiError} 403 `entitlement_required`
@@ -92,8 +92,8 @@ export async function bookAppointment(
 const MAX_CANDIDATES = 20;
 
 /**
- * Finds the resources to try, those first that seem to have a free place. Requests start with different resources, so
- * that they do not compete for one.
+ * Finds the resources to try. Resources that seem to have a free place come first. Different requests start with
+ * different resources, so that they rarely compete for the same place.
  */
 async function findCandidates(dependencies: BookingDependencies, booking: Booking, now: number): Promise<Candidate[]> {
   const { branchId, resourceId, resourceType = "", scheduledAt, durationMinutes } = booking;
@@ -130,7 +130,7 @@ async function findOfType(
   return [...rotated.filter((resource) => !isFull(resource)), ...rotated.filter(isFull)];
 }
 
-/** Finds the named resource. Without Postgres, holds of the whole branch are unknown, and do not count. */
+/** Finds the named resource. If Postgres is unavailable, ignores holds of the whole branch, which are unknown. */
 async function findNamed(
   { load, slotSearch, sandbox }: BookingDependencies,
   resourceId: string,

@@ -56,15 +56,15 @@ type RequestResult = Pick<CommandResult<Appointment>, "initialState" | "initialR
 /** Results of the requests that this process has recently handled, by id of the appointment. */
 type RecentRequests = LRUCache<string, RequestResult>;
 
-/** Maximum memory for recent requests: about 5,000. */
+/** Maximum memory for recent requests, in bytes: enough for about 5,000 requests. */
 const MAX_CACHE_BYTES = 10 * 1024 * 1024;
 
 /** Estimated memory of a remembered request. Requests with notes are not remembered. */
 const REQUEST_BYTES = 2_000;
 
 /**
- * Requests the appointment. If an earlier request with the same key has requested it, nothing changes. A recent request
- * without notes is repeated from memory, because the event that creates an appointment never changes.
+ * Requests the appointment. If an earlier request with the same key has created it, nothing changes. A repetition of a
+ * recent request without notes is decided from memory, because the event that creates an appointment never changes.
  */
 async function requestIdempotently(
   dependencies: DecisionContext & Pick<PartnerService, "log" | "slotSearch"> & { recentRequests: RecentRequests },
@@ -104,7 +104,7 @@ async function requestIdempotently(
   return commandResult;
 }
 
-/** Without access to all animals, the application needs a link. The erasure of the owner ends all links. */
+/** Loads the access to an animal: from the installation, or from a link if the owner is not erased. */
 async function loadAnimalAccess(
   { load, installation }: DecisionContext,
   animalId: string,

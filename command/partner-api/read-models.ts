@@ -33,7 +33,7 @@ const resourcesSql = buildSearchedResourcesSql(
 );
 const closuresSql = buildClosuresSql({ clinicId: "$1::uuid", branchId: "$2::uuid", ...windowSql });
 
-/** Null if there is no such failed or skipped delivery. */
+/** SQL expression: last replay position of a failed or skipped delivery, as JSON; null if there is no such delivery. */
 const REPLAYABLE_DELIVERY_SQL = `(SELECT json_build_object('replayPosition', d.replay_position::text)
     FROM webhooks.delivery d
    WHERE d.delivery_id = $1 AND d.endpoint_id = $2 AND d.application_id = $3 AND d.clinic_id IS NOT DISTINCT FROM $4
@@ -67,9 +67,9 @@ export function createReadModels(pool: pg.Pool, log: EventLog, logger: Logger) {
     return { replayPosition: replayPosition === null ? null : BigInt(replayPosition) };
   };
   return {
-    /** Reads the places of a branch. */
+    /** Finds the resources and holds that determine the free places of a branch. */
     slotSearch: {
-      /** Finds the active resources of a type, with their rules and places at the time of the booking. */
+      /** Finds the active resources of a type, with their rules and occupied times around the time of the booking. */
       findResources: async (search: BookingTime & { resourceType: string }) =>
         searchedResources.parse(
           await query("bookable resources", resourcesSql, [...toValues(search), search.resourceType]),

@@ -18,7 +18,7 @@ import type { LogPositionState } from "./expose-log-position.ts";
 import type { ReadModels } from "./read-models.ts";
 import type { TokenSigner } from "./token-signer.ts";
 
-/** What the operations of the partner API need. */
+/** Dependencies of the partner API's operations. */
 export interface PartnerService extends ReadModels {
   log: EventLog;
   /** Runs decisions on the aggregates that grant access; see {@link Decide}. */
@@ -30,7 +30,7 @@ export interface PartnerService extends ReadModels {
   webhookKeys: WebhookKeySet;
   /** If true, webhook endpoints may have loopback addresses. */
   allowsLoopback: boolean;
-  /** DNS servers that look up the hosts of webhook endpoints, as `address:port`. If absent, those of the machine. */
+  /** DNS servers for the hosts of webhook endpoints, as `address:port`; default: the DNS servers of the machine. */
   dnsServers?: readonly string[] | undefined;
 }
 

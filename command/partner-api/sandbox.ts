@@ -23,7 +23,7 @@ export const resetSandbox: WriteHandler = async ({ log, decide }, ctx, context) 
   };
 };
 
-/** POST /sandbox/access: returns 200 with the access. */
+/** POST /sandbox/access: changes the accessible animals and branches. Returns 200 with the new access. */
 export const changeSandboxAccess: WriteHandler = async ({ log }, ctx, context) => {
   const access = parseBody(ctx, sandboxAccess);
   const { applicationId, clinicId } = ctx.state;
@@ -66,8 +66,8 @@ function compareByName(left: NamedObject, right: NamedObject): number {
 }
 
 /**
- * POST /appointments/:appointmentId/transitions: returns 200 with the appointment. With these operations, a partner
- * rehearses what the staff of a clinic does.
+ * POST /appointments/:appointmentId/transitions: changes the status of a sandbox appointment, as the staff of a clinic
+ * would. Returns 200 with the appointment.
  */
 export const changeSandboxAppointmentStatus = changeAppointment(appointmentTransition, changeAppointmentStatus);
 

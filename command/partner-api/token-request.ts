@@ -157,8 +157,8 @@ function toRequestedScope(scope: string | undefined): string | undefined {
 
 /**
  * Parses an Authorization header with the scheme Basic (RFC 7617). User name and password are form-encoded, as RFC
- * 6749, section 2.3.1 requires. Ids and secrets contain no characters that encoding changes, so the credentials of
- * clients that omit this encoding are the same.
+ * 6749, section 2.3.1 requires. Ids and secrets contain no characters that encoding changes, so clients that omit this
+ * encoding send the same credentials.
  *
  * @returns undefined if the header has another scheme or is malformed
  */

@@ -93,7 +93,7 @@ function defineChange(
 
 export const disableWebhookEndpoint = defineChange(operations.disableOwnEndpoint, toEndpointDetail);
 
-/** POST /webhook-endpoints/{endpointId}/enable: returns 200, also for a repeated request. Can also request a replay. */
+/** POST /webhook-endpoints/{endpointId}/enable: returns 200, also if repeated. A body also requests a replay. */
 export const enableWebhookEndpoint: WriteHandler = async ({ log, disableFailingEndpoint }, ctx, context) => {
   const reference = readEndpointReference(ctx);
   const replayRequest =

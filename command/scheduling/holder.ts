@@ -22,7 +22,7 @@ import { type CommandContext, toNewEvent } from "../handling/handle.ts";
 /** The appointment or hold that a reservation is for. */
 export type Holder = Pick<Reservation, "holder" | "holderId">;
 
-/** After this time, others may end a reservation that its holder does not use. */
+/** Time after which other commands may end a reservation that its holder does not use. */
 export const RESERVATION_TIMEOUT_MS = 60_000;
 
 /** Maximum number of attempts to decide whether a reservation has ended, while its holder keeps changing. */
@@ -78,9 +78,9 @@ export async function abandonReservation(
 }
 
 /**
- * Returns true if a reservation has ended, so that others may release it. Ends a reservation that is not in use after a
- * minute, and an expired hold, because expiry is no event. The clock only decides when to try; the stream of the holder
- * decides whether the reservation has ended. If the holder cannot be read, the reservation keeps its place.
+ * Returns true if a reservation has ended, so that other commands may release its place. Also ends an expired hold, and
+ * a reservation that its holder has not used for a minute. The clock only triggers this attempt: the append to the
+ * holder's stream decides whether the reservation ends. If the holder cannot be read, returns false.
  */
 export async function isReservationEnded(
   log: EventLog,

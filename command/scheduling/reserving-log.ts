@@ -30,7 +30,7 @@ import {
 interface ReservingLogOptions {
   /** Sandbox of the command's clinic; null if the clinic is not a sandbox. */
   sandbox: Sandbox | null;
-  /** Loads a resource, for example from memory. Only its capacity and clinic count, which never change. */
+  /** Loads a resource, for example from a cache, because its capacity and clinic never change. */
   load?: LoadAggregate;
   /** If true, reservations may exceed the capacity of a resource. */
   overbooks: boolean;
@@ -42,10 +42,10 @@ interface ReservingLogOptions {
 }
 
 /**
- * Creates the event log of a command about an appointment or a hold. An append to its stream first reserves the places
- * that the events take, and then uses the reservations in the same append. So the stream of the resource's day decides
- * who gets a place, and the stream of the holder decides whether a reservation is in use. An append that ends
- * reservations releases their places.
+ * Creates the event log of a command about an appointment or a hold. Before an append to the holder's stream, it
+ * reserves the places that the events need. The appended events then refer to the reservations. So the stream of the
+ * resource's day decides who gets a place, and the stream of the holder decides whether a reservation is in use. An
+ * append that ends reservations also releases their places.
  *
  * After a conflict and after an unknown outcome, an append throws {@link WrongExpectedRevisionError}, so that `handle`
  * decides again with the current state. Each attempt has new reservations. While an append may still arrive, its
@@ -132,8 +132,8 @@ export function createReservingLog(log: EventLog, options: ReservingLogOptions):
   }
 
   /**
-   * Releases places. If the log fails, they stay reserved until another command needs them, because their reservations
-   * have ended.
+   * Releases places. If the log fails, the places stay reserved until another command needs them. That command can
+   * release them, because their reservations have ended.
    */
   async function release(places: readonly ReservedPlace[]): Promise<void> {
     try {
@@ -177,7 +177,7 @@ function mayEndReservation({ type, data }: HolderEvent): boolean {
 }
 
 /**
- * Loads a resource, in a sandbox from its fixture.
+ * Loads a resource. In a sandbox, the resource comes from the fixture.
  *
  * @throws {DomainError} `resource_not_found`
  */

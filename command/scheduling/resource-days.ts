@@ -32,7 +32,7 @@ const [MAX_BATCH_EVENTS, MAX_BATCH_BYTES] = [32, 500_000];
 /** Size of a reservation in an event. Bytes. */
 const RESERVATION_BYTES = 300;
 
-/** A reservation that waits for its turn in a day. */
+/** A reservation that waits to be appended to the stream of its day. */
 interface WaitingReservation {
   log: EventLog;
   day: ResourceDay;
@@ -51,7 +51,7 @@ const waitingReservations = new Map<string, Set<WaitingReservation>>();
  * append to this day, so that a failed reservation can be released. Waiting reservations of the same day share one read
  * and one append.
  *
- * @param overbooks if true, the reservation may exceed the capacity, which it then records
+ * @param overbooks if true, the reservation may exceed the capacity. It is then recorded as overbooked
  * @throws {DomainError} `slot_taken`
  * @throws {WrongExpectedRevisionError} if other writers kept appending to a day first for 10 seconds
  */
@@ -150,7 +150,7 @@ export function listResourceDays({ resource, resourceId, ...span }: ReservablePl
   return listDays({ resourceId, ...span }).map((day) => ({ resourceId, clinicId, sandboxGeneration, day }));
 }
 
-/** Number of holders that are read at a time. */
+/** Number of holders that are read concurrently. */
 const READ_COUNT = 16;
 
 async function findEnded(

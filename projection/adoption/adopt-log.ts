@@ -20,9 +20,9 @@ interface AdoptionOptions extends Omit<RebuildOptions, "adopt"> {
   databaseUrl: string;
   nats: NatsSettings;
   /**
-   * If set, partners receive all events that the log stored at or after this time. Otherwise they receive the events
-   * after the checkpoint of the deliveries or, if the log does not hold its event, only future events. Milliseconds since
-   * 1970.
+   * Milliseconds since 1970. If set, partners receive all events that the log stored at or after this time. Otherwise,
+   * they receive the events after the deliveries checkpoint. If the log lacks the event of this checkpoint, they
+   * receive only future events.
    */
   notifyFrom: number | undefined;
   /** Milliseconds since 1970. */
@@ -34,16 +34,16 @@ interface AdoptionResult {
   position: bigint;
   /** Log position after which partners receive the events. */
   deliveryPosition: bigint;
-  /** Deliveries whose events the log does not hold. */
+  /** Number of pending deliveries that were cancelled, because the log does not hold their events. */
   cancelledDeliveryCount: number;
 }
 
 /**
  * Adopts the connected event log for this database, and rebuilds the read models from the log. The database may be
- * empty, because it was lost. An interrupted adoption can be repeated.
+ * empty, for example after a loss. An interrupted adoption can be repeated.
  *
- * The adoption deletes all messages in NATS, because the log may not hold their events. The relay publishes those after
- * the new checkpoint again.
+ * The adoption deletes all messages in NATS, because some may belong to events that the log lacks. The relay then
+ * publishes the events after the new checkpoint again.
  *
  * @returns undefined if the signal aborted first
  * @throws {CommandRefusedError} if the database was built from this log
@@ -122,9 +122,9 @@ async function findLastEventBefore(client: EventStoreDBClient, epochMs: number):
 }
 
 /**
- * Cancels the deliveries whose events the adopted log does not hold, and deletes the failures of endpoints, late events,
- * revocations and progress of replays that only the former log has. The read models must already be those of the
- * adopted log.
+ * Cancels the pending deliveries whose events the adopted log lacks. Deletes all recorded revocations. Also deletes
+ * endpoint failures, late events and replay progress that exist only for the former log. The read models must already
+ * be built from the adopted log.
  *
  * @param now milliseconds since 1970
  * @returns the number of cancelled deliveries
@@ -158,8 +158,8 @@ export async function deleteLostState(connection: pg.ClientBase, now: number): P
 }
 
 /**
- * Deletes the log positions of replay requests that do not exist in the adopted log. Otherwise, a later request at a
- * lower position of the adopted log would be ignored.
+ * Clears the replay position of deliveries whose last replay request is not in the adopted log. Otherwise, they would
+ * ignore a later request at a lower position of the adopted log.
  * @param after last log position that both logs share
  */
 async function deleteReplayPositions(pool: pg.Pool, after: bigint): Promise<void> {
@@ -173,8 +173,8 @@ async function deleteReplayPositions(pool: pg.Pool, after: bigint): Promise<void
 
 /**
  * Deletes the progress of replays whose request is not in the adopted log. A repeated request has the same replay id,
- * so it would otherwise inherit the progress, and may never start. If a request is newer than its progress, it was
- * repeated after the log was replaced.
+ * so it would otherwise inherit the progress, and might never start. A request that is newer than its progress was
+ * repeated after the log was replaced, so this progress is deleted, too.
  */
 async function deleteLostProgress(connection: pg.ClientBase): Promise<void> {
   await connection.query(

@@ -24,7 +24,8 @@ export interface ReadModelCheckpoint extends Checkpoint {
 }
 
 /**
- * Kind of a checkpoint: all public events up to the checkpoint have deliveries in the database, or messages in NATS.
+ * Name of a webhook checkpoint. All public events up to `deliveries` have deliveries in the database, and all public
+ * events up to `messages` have messages in NATS.
  */
 export type WebhookCheckpointName = "deliveries" | "messages";
 
@@ -40,8 +41,8 @@ export async function readCheckpoint(db: Pool | ClientBase, schema: string): Pro
 
 /**
  * Records that the read models of a schema have reached the end of the log. Until then, they contain states of the
- * past, so neither queries nor webhooks may use them. If the database had no read models before, partners receive only
- * the events that follow.
+ * past, so neither queries nor webhooks may use them. If there are no webhook checkpoints yet, creates them at this
+ * position, so that partners receive only later events.
  */
 export async function markFilled(pool: Pool, schema: string): Promise<void> {
   await pool.query(

@@ -11,13 +11,15 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { WebhookCheckpointName } from "./checkpoint.ts";
 
 /**
- * Age after which a late event gets no deliveries, because the rows that prevent a second delivery are deleted by then.
+ * Maximum age of a late event, which is an event that the checkpoints passed before it could be processed. An older
+ * event gets no deliveries, because the rows that prevent a second delivery are deleted by then.
  */
 export const MAX_LATE_AGE = "30 days";
 
 /**
- * Endpoints that got no deliveries while a stream was quarantined, because the row that grants the access was missing,
- * with the position from which on deliveries are missing. `ended` are the streams that have left the quarantine.
+ * CTE with the owners of endpoints that missed deliveries. While a stream that grants access was quarantined, its row
+ * was missing, so no endpoint matched. Deliveries for events after `position` may be missing. `ended` are the streams
+ * that have left the quarantine.
  */
 const UNMATCHED_ENDPOINTS_SQL = `
   endpoint AS MATERIALIZED (
@@ -35,8 +37,8 @@ const UNMATCHED_ENDPOINTS_SQL = `
   )`;
 
 /**
- * Events that concern these endpoints. Events that already have deliveries are included, because the dispatcher adds no
- * delivery twice.
+ * Public events that the endpoints of the CTE `endpoint` may have missed. Includes events that already have deliveries,
+ * because the dispatcher adds no delivery twice.
  */
 const UNMATCHED_EVENTS_SQL = `
   SELECT v.event_id, v.position, v.type, v.occurred_at
@@ -55,7 +57,7 @@ const UNMATCHED_EVENTS_SQL = `
     JOIN ${READ_MODEL_SCHEMA}.public_event v ON v.endpoint_id = own.endpoint_id AND v.position > endpoint.position`;
 
 /**
- * Records the public events that were processed while streams were quarantined that grant access to them.
+ * Records late events: public events that were processed while a stream that grants access to them was quarantined.
  *
  * @param schema read models in which the streams were quarantined
  */
@@ -73,8 +75,9 @@ async function recordUnmatchedEvents(client: ClientBase, schema: string): Promis
 }
 
 /**
- * Records the public events up to a checkpoint that other read models lacked or could not match with endpoints, because
- * streams were quarantined. The transaction must hold a lock that keeps the checkpoint from moving.
+ * Records late events: public events up to a checkpoint that other read models lacked or could not match with
+ * endpoints, because streams were quarantined. The caller's transaction must hold a lock that keeps the checkpoint from
+ * moving.
  *
  * @param otherSchema schema of the other read models. If it was dropped, nothing is recorded
  */
@@ -105,8 +108,8 @@ export async function recordMissingEvents(
 const RETRY_INTERVAL = "10 minutes";
 
 /**
- * Sets a public event aside that cannot be processed, so that others do not wait for it. The event is tried again every
- * ten minutes.
+ * Makes a public event that cannot be processed a late event, so that other events do not wait for it. The event is
+ * tried again every ten minutes.
  *
  * @param cause error message without values of the event
  */

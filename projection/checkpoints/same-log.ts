@@ -100,8 +100,8 @@ async function describeLogAt(
 const CHECK_INTERVAL_MS = 1_000;
 
 /**
- * Checks every second that the log matches the database, until the signal aborts. While a server is unavailable, nothing
- * is known.
+ * Checks every second that the log matches the database, until the signal aborts. Ignores all other errors, for example
+ * of an unavailable server.
  *
  * @throws {DifferentLogError}
  */

@@ -6,7 +6,7 @@ import { type Checkpoint, readCheckpoint, type WebhookCheckpointName } from "./c
 import { recordMissingEvents } from "./late-events.ts";
 
 export interface WebhookCheckpoint extends Checkpoint {
-  /** Schema of the read models that contained the public events. */
+  /** Schema of the read models from which the public events up to the checkpoint were read. */
   readModels: string;
   /** Sequence number that NATS confirmed last. */
   sequence: bigint;
@@ -14,7 +14,7 @@ export interface WebhookCheckpoint extends Checkpoint {
 
 const COLUMNS = 'position, event_id AS "eventId", read_models AS "readModels", sequence';
 
-/** Before the read models are filled for the first time, there is no checkpoint, and the position is before all events. */
+/** Reads a checkpoint. Until the read models are filled for the first time, its position is before all events. */
 export async function readWebhookCheckpoint(
   db: Pool | ClientBase,
   name: WebhookCheckpointName,
@@ -36,10 +36,11 @@ export async function setWebhookCheckpoints(connection: ClientBase, checkpoint: 
 }
 
 /**
- * Prepares the work after a checkpoint. If the events up to the checkpoint came from the read models of another
- * release, the events that those read models lacked become late events.
+ * Returns a checkpoint, and assigns it to the read models of this release. If it belonged to the read models of another
+ * release, the public events that those read models lacked become late events.
  *
- * @throws {Error} if the read models are not filled, or those of this release do not include the checkpoint yet
+ * @throws {Error} if the read models were never filled, or the read models of this release have not reached the
+ *   checkpoint
  */
 export function takeOverCheckpoint(pool: Pool, name: WebhookCheckpointName): Promise<WebhookCheckpoint> {
   return inTransaction(pool, async (client) => {
@@ -56,7 +57,7 @@ export function takeOverCheckpoint(pool: Pool, name: WebhookCheckpointName): Pro
   });
 }
 
-/** Returns the schemas of read models that the next process needs to take over a checkpoint. */
+/** Returns the schemas of the read models to which the checkpoints belong, see {@link takeOverCheckpoint}. */
 export async function listReferencedReadModels(db: Pool | ClientBase): Promise<string[]> {
   const { rows } = await db.query<{ name: string }>("SELECT DISTINCT read_models AS name FROM webhooks.checkpoint");
   return rows.map(({ name }) => name);

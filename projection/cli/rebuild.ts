@@ -18,7 +18,7 @@ import type { NatsSettings } from "../relay/nats-settings.ts";
 export interface CommandContext extends LogAndDatabase {
   /** Keys of personal data. The first use reads PERSONAL_DATA_KEYS. */
   dataKeys: DataKeys;
-  /** Reads the log for commands that read all of it. By default, the calling thread reads it. */
+  /** Log reader for commands that read the whole log. If absent, the calling thread reads it. */
   readLog?: ReadLog;
   logger: Logger;
   terminal: Terminal;
@@ -172,7 +172,7 @@ export function createProgressReporter(
   };
 }
 
-/** Limits the share to 0 to 1: a run starts at log position -1, and live events can move it beyond `logEnd`. */
+/** Returns the processed share, 0 to 1. A run starts at position -1, and live events may be beyond `logEnd`. */
 function computeShare(lastReadPosition: bigint, logEnd: bigint): number {
   if (logEnd <= 0n) return 1;
   return Math.min(1, Math.max(0, Number(lastReadPosition) / Number(logEnd)));

@@ -67,7 +67,7 @@ async function findStatus({ client, pool }: LogAndDatabase, now: number) {
       ...values,
     })),
     blockingSessions: await findBlockingSessions(pool),
-    /** Versions of the command's Node.js, of its ICU, and of the time zone data in it. */
+    /** Versions of Node.js, ICU and time zone data in the process of this command. */
     runtime: { node, icu, tz },
   };
 }
@@ -176,7 +176,7 @@ function formatLastError({ process }: RoleProcesses, now: number): string {
   return `  last error   ${error ? `${formatDuration(now - error.at)} ago: ${error.message}` : "none"}`;
 }
 
-/** One process adds deliveries, and any number of processes send them at the same time. */
+/** Formats the status of the webhooks role, which several processes can run at the same time. */
 function formatWebhooks(webhooks: Status["webhooks"], now: number, { red }: Style): string[] {
   const { process, alive, working } = webhooks;
   const countTexts = (["pending", "due", "failed"] as const).map((state) => {

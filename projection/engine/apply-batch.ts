@@ -75,7 +75,7 @@ export async function applyBatch(tables: Tables, batch: Batch): Promise<void> {
   }
 }
 
-/** Deletes the rows that skipped events may have revoked. */
+/** Deletes rows that grant access, if skipped events of the streams may have revoked this access. */
 async function deleteRevocableRows({ client, schema, models }: Tables, streams: readonly string[]): Promise<void> {
   for (const { table, primaryKey, revokingStreams, revokingColumn = primaryKey.join() } of models) {
     if (!revokingStreams) continue;

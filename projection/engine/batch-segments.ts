@@ -5,11 +5,11 @@ import type { Tables } from "./rows.ts";
 export type CustomerErasure = RecordedEvent<Extract<CatalogEvent, { type: "CustomerDataErased" }>>;
 
 /**
- * Part of a batch. The engine first deletes the rows of the sandbox, if there is one. Then it erases the customers'
- * data in all their rows, and folds the events.
+ * Part of a batch. The engine first deletes the rows of `sandboxToClear`. Then it erases the data of `customerErasures`
+ * in all rows of these customers, and folds `events`.
  */
 interface BatchSegment {
-  /** Null if no rows are deleted. */
+  /** Id of the clinic whose sandbox rows are deleted; null if no rows are deleted. */
   sandboxToClear: string | null;
   customerErasures: CustomerErasure[];
   events: RecordedEvent[];
@@ -19,11 +19,11 @@ interface BatchSegment {
  * Splits a batch before each event that may change many rows, so that these rows contain all earlier events. Also
  * splits it after erasures, so that the erasures are written before later events are checked against them.
  *
- * - A sandbox reset deletes the rows of the sandbox, and then applies the fixture events that it contains. The segments
- *   omit appointment requests of earlier generations.
+ * - A sandbox reset deletes the rows of the sandbox, applies its own fixture events, and starts a new generation. The
+ *   segments omit events that add data to earlier generations.
  * - The erasure of a customer's data changes all rows of the customer. Consecutive erasures share a segment.
  *
- * @param generations generations before the batch; updated to the generations after the batch
+ * @param generations current generations before the batch; updated to the generations after the batch
  */
 export function splitBatch(events: readonly RecordedEvent[], generations: Generations): BatchSegment[] {
   let segment: BatchSegment = { sandboxToClear: null, customerErasures: [], events: [] };
@@ -55,7 +55,7 @@ export function splitBatch(events: readonly RecordedEvent[], generations: Genera
   return segments;
 }
 
-/** By the id of the sandbox's clinic. */
+/** Current generation of each sandbox, by the id of the sandbox's clinic. */
 type Generations = Map<string, number>;
 
 function toFixtureEvents(resetEvent: RecordedEvent & { type: "SandboxReset" }): RecordedEvent[] {
@@ -69,12 +69,12 @@ function toFixtureEvents(resetEvent: RecordedEvent & { type: "SandboxReset" }): 
 
 type SandboxData = RecordedEvent & { type: "AppointmentRequested" | "AnimalLinked" };
 
-/** Returns true for an event with data of a sandbox that the next reset deletes. */
+/** Returns true if an event adds data to a sandbox. The next reset deletes such data. */
 function belongsToGeneration(event: RecordedEvent): event is SandboxData {
   return (event.type === "AppointmentRequested" || event.type === "AnimalLinked") && event.data.sandboxGeneration > 0;
 }
 
-/** A later event of such an appointment finds no row and changes nothing. */
+/** Returns true if a reset has ended the event's generation. Later events about its data find no row anyway. */
 function isOfEarlierGeneration(event: RecordedEvent, generations: Generations): boolean {
   if (!belongsToGeneration(event)) return false;
   return event.data.sandboxGeneration !== generations.get(event.data.clinicId);

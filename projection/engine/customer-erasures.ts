@@ -9,8 +9,8 @@ const MAX_ROWS = 1_000;
 type ErasuresByCustomer = Map<string, CustomerErasure[]>;
 
 /**
- * Writes neutral values to all rows of customers whose data was erased. The rows are found with the tables' current
- * rows, so all earlier events must already be written.
+ * Writes neutral values to all rows of customers whose data was erased. Queries the tables for these rows, so all
+ * earlier events must already be written.
  */
 export async function eraseCustomerRows(tables: Tables, customerErasures: readonly CustomerErasure[]): Promise<void> {
   const { client, schema, models } = tables;
@@ -80,7 +80,7 @@ interface NewData {
  * Replaces personal data that was recorded after its erasure by neutral values. A command that ran at the same time as
  * the erasure can have recorded such data. Its data key is destroyed, so a rebuild gives neutral values, too.
  *
- * Changes without new personal data need no query, and others one query, unless a customer was erased. All earlier
+ * Runs no query if no change adds personal data, and only one query if none of the customers was erased. All earlier
  * erasures must already be written.
  */
 export async function eraseLateData(tables: Tables, changesByModel: ChangesByModel): Promise<void> {

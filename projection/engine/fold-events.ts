@@ -9,7 +9,7 @@ export interface RowChange {
   key: readonly string[];
   rowBefore: Row | undefined;
   rowAfter: Row | undefined;
-  /** Data key of the last event that wrote personal data of each category; null if that event was in plain text. */
+  /** Data key of the last event that wrote personal data, by category; null if the event was in plain text. */
   dataKeyIds: Map<PersonalDataCategory, string | null> | undefined;
 }
 
@@ -21,7 +21,8 @@ export type ChangesByModel = Map<AnyReadModel, RowChanges>;
 /**
  * Loads the rows that events change, and folds the events in memory.
  *
- * @param eventsByModel events that each read model handles; each read model comes after the one that it references
+ * @param eventsByModel events that each read model handles. A read model must come after the read models that it
+ *   references
  * @throws {ProjectionError} with stream, revision and position of the event, if a projector throws
  */
 export async function foldEvents(
@@ -85,8 +86,10 @@ function foldEventsOfModel(
 }
 
 /**
- * Requires that a row belongs to the clinic of the event that reads or writes it. The data of an event may contain an id
- * of another clinic's row, and so may an event in another clinic's stream.
+ * Checks that a row belongs to the clinic of the event that reads or writes it. A faulty event may name the id of
+ * another clinic's row, or be in another clinic's stream.
+ *
+ * @throws {ProjectionError} if the row belongs to another clinic
  */
 function requireSameClinic({ table }: AnyReadModel, event: RecordedEvent, row: Row | undefined): void {
   if (row?.clinic_id === undefined || row.clinic_id === event.metadata.clinicId) return;

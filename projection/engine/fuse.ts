@@ -7,15 +7,15 @@ import type { ProjectionRun } from "./projection-options.ts";
 import type { Tables } from "./rows.ts";
 
 /**
- * The fuse tells a faulty release from faulty events. The fuse blows if more than 20 streams fail with events of one
- * type, and more than a tenth of the last 1,000 events of that type fail. The fuse counts in the order of the log, so
- * that a rebuild, a catch-up and live operation decide alike, also after a restart.
+ * Limits of the fuse, which stops the projectors if the release seems faulty, and not single events. For this, events
+ * of one type must fail in more than 20 streams, and in more than a tenth of the last 1,000 cases. The fuse counts in
+ * the order of the log, so rebuild, catch-up and live operation get the same result, also after a restart.
  */
 const MAX_STREAMS = 20;
 const MAX_SHARE = 0.1;
 const MAX_OUTCOMES = 1_000;
 
-/** By event type: `1` for each of the last events that failed, and `0` for each other one. The oldest comes first. */
+/** Outcomes of the last events by event type, oldest first: `1` for a failed event, and otherwise `0`. */
 export type Outcomes = ReadonlyMap<string, string>;
 
 /**

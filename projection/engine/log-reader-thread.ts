@@ -1,4 +1,4 @@
-/** Thread of `readInThread`. Sends the next items of the log after the receiver has received the previous items. */
+/** Worker of `readInThread`. Sends the next items of the log after the receiver has received the previous items. */
 import { once } from "node:events";
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";

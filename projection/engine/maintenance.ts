@@ -7,11 +7,11 @@ import { isLockTimeout } from "../../shared/runtime/failures.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 
 /**
- * Runs a rebuild or a verify. Only one rebuild or verify can run in a database at a time, because a rebuild would
- * replace the tables that a verify reads.
+ * Runs a rebuild, verify, prune or scrub with the maintenance lock. Only one of them can run in a database at a time,
+ * because a rebuild, for example, would replace the tables that a verify reads.
  *
  * @param run receives a separate connection without a statement timeout
- * @throws {StartError} if another rebuild or verify is running, or if the connection could lose the lock
+ * @throws {StartError} if another process holds the lock, or if the connection could lose the lock
  */
 export async function withMaintenanceLock<Result>(
   pool: pg.Pool,

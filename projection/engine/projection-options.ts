@@ -24,7 +24,7 @@ export interface ProjectionProgress {
 
 export interface ProjectionOptions extends LogAndDatabase {
   dataKeys: DataKeys;
-  /** Reads the log. By default, the calling thread reads it. */
+  /** Log reader. If absent, the calling thread reads the log. */
   readLog?: ReadLog | undefined;
   schema: string;
   models: readonly AnyReadModel[];
@@ -34,9 +34,9 @@ export interface ProjectionOptions extends LogAndDatabase {
   /** True if an operator is adopting this log for a database that was built from another log. */
   adoptsLog?: boolean;
   /**
-   * True if the tables are not yet in use. Until the run has caught up, batches then wait until they are full, because
-   * large batches cost less for each event. Postgres may also acknowledge a commit before the commit is flushed to
-   * disk. If Postgres crashes, the run applies the events of lost commits again.
+   * True if the tables are not yet in use. Until the run has caught up, it then waits for full batches, because large
+   * batches cost less for each event. Postgres may also acknowledge a commit before the commit is flushed to disk. If
+   * Postgres crashes, the run applies the events of lost commits again.
    */
   fillsUnusedTables?: boolean;
   onProgress(progress: ProjectionProgress): void;
@@ -50,10 +50,10 @@ export interface ProjectionRun {
   /** Streams whose events are skipped. A stream is added if one of its events cannot be processed. */
   quarantinedStreams: Map<string, QuarantinedStream>;
   confirmedTypes: ConfirmedTypes;
-  /** Outcomes of the events up to the checkpoint. */
+  /** Outcomes of the last events of each type up to the checkpoint, see `Outcomes` in `fuse.ts`. */
   outcomes: Map<string, string>;
   progress: ProjectionProgress;
   report(update: Partial<ProjectionProgress>): void;
-  /** Position of the last transaction, which may have failed. */
+  /** Position to which the last transaction tried to move the checkpoint. */
   triedPosition?: bigint;
 }

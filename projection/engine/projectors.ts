@@ -20,9 +20,9 @@ import type { ProjectionOptions, ProjectionProgress } from "./projection-options
 export type ProjectorsOptions = RoleDeps & Pick<ProjectionOptions, "models" | "onBatch" | "dataKeys">;
 
 /**
- * Starts the role that updates the read models. One process leads, and the others stand by. If a failure needs an
- * operator, for example because many streams fail with one event type, the role fails at that event and skips nothing.
- * The process then gives up the lead, so that a process with fixed code can continue. The role retries when an operator
+ * Starts the role that updates the read models. One process leads, and other processes stand by. If only an operator
+ * can resolve a failure, for example if many streams fail with one event type, the role fails and skips no event. The
+ * process then gives up the lead, so that a process with fixed code can continue. The role retries when an operator
  * confirms the event's type, or when another process moves the checkpoint.
  *
  * The role also fails if the read models were built from another log. It continues when log and read models match

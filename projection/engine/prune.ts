@@ -14,7 +14,7 @@ import { SCRATCH_SCHEMA } from "./verify.ts";
 const OWN_SCHEMAS = [READ_MODEL_SCHEMA, NEXT_SCHEMA, FORMER_SCHEMA, SCRATCH_SCHEMA];
 
 /**
- * Time for which no process may use the read models before they are dropped. In this time, a process that has lost its
+ * Time for which the read models must be unused before they are dropped. In this time, a process that has lost its
  * connection connects again, for example after a failover of Postgres.
  */
 const UNUSED_MS = 5_000;
@@ -33,10 +33,9 @@ export async function listOtherReadModels(db: pg.Pool | pg.ClientBase): Promise<
 }
 
 /**
- * Drops the read models that other releases have built, except those that the webhooks role of this release still needs
- * to take over.
+ * Drops the read models that other releases have built, except read models to which a webhook checkpoint still belongs.
  *
- * @param unusedMs time for which no process may use the read models before they are dropped, in milliseconds
+ * @param unusedMs time for which the read models must be unused before they are dropped, in milliseconds
  * @returns the names of the dropped schemas
  * @throws {StartError} if a process of another release still runs, or if the read models of this release are not filled
  */
@@ -55,9 +54,10 @@ export async function pruneReadModels(pool: pg.Pool, signal: AbortSignal, unused
 }
 
 /**
- * Locks schemas that no process uses. The locks are freed with the maintenance lock.
+ * Locks schemas, and checks for `unusedMs` that no other process uses them. The locks are freed with the maintenance
+ * lock.
  *
- * @throws {StartError} if a process holds the lock of a schema, or waits for the lock
+ * @throws {StartError} if another process holds the lock of a schema, or waits for the lock
  */
 async function lockUnused(
   connection: pg.ClientBase,

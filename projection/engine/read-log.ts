@@ -23,12 +23,12 @@ export interface ReaderInput extends Pick<ReadLogOptions, "after"> {
 
 const READER_URL = new URL(`./log-reader-thread${extname(import.meta.url)}`, import.meta.url);
 
-/** The default of Node causes more garbage collection. */
+/** Memory for short-lived objects of the thread. The lower default of Node causes more garbage collection. */
 const MAX_YOUNG_GENERATION_MIB = 64;
 
 /**
- * Creates a reader that runs in a thread of its own, with its own connection. Decoding events takes half of the time of a
- * rebuild, so a rebuild on two cores is at least a quarter faster.
+ * Creates a reader that runs in a separate thread, with a separate connection. Decoding events takes half of the time
+ * of a rebuild, so a rebuild on two cores is at least a quarter faster.
  *
  * @param eventstoreUrl valid connection string of the log
  * @returns a reader that throws an error if the thread ends before the signal aborts

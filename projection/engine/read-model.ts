@@ -25,7 +25,7 @@ export type ColumnType = keyof ColumnValues;
 
 type JsonType = "json" | "jsonb";
 
-/** The values of JSON columns without a known type have the type `unknown`. */
+/** JSON column whose values have the type `Value`. Without `defineJsonColumn`, the values have the type `unknown`. */
 type Json<Value> = JsonType & { readonly value?: Value };
 
 export function defineJsonColumn<Value>(type: JsonType = "jsonb"): Json<Value> {
@@ -48,7 +48,7 @@ export type RecordedEventOf<Type extends CatalogEventType> = RecordedEvent<Extra
 /** Neutral values of the columns with personal data, by category. An erasure writes these values. */
 type PersonalColumns<R> = Partial<Record<PersonalDataCategory, Partial<R>>>;
 
-/** Event that changes rows of other streams. */
+/** Id, log position and time of the event that changed a row. */
 export interface RowCause {
   id: string;
   position: bigint;
@@ -75,7 +75,7 @@ interface ReadModel<
   table: string;
   /** If the rows belong to clinics, the column `clinic_id` names the clinic. Events of other clinics are refused. */
   columns: C;
-  /** Columns that may be null. All others are NOT NULL. */
+  /** Columns that may be null. All other columns are NOT NULL. */
   nullable: readonly (Nullable & keyof C)[];
   primaryKey: readonly (keyof C & string)[];
   /** Secondary indexes. A string is the list of columns in SQL. */
@@ -92,8 +92,9 @@ interface ReadModel<
    */
   exampleValues?: Partial<RowOf<C, Nullable>>;
   /**
-   * Category of the streams that can revoke what a row grants. While such a stream is quarantined, the row with the
-   * stream's id is deleted, so that access that depends on it is denied: the skipped events may contain a revocation.
+   * Category of the streams whose events can revoke the access that a row grants. While such a stream is quarantined,
+   * the skipped events may contain a revocation. Therefore the row with the stream's id is deleted, which denies the
+   * access.
    */
   revokingStreams?: Category;
   /** Column with the id of the revoking stream; default: the primary key. */
@@ -102,7 +103,7 @@ interface ReadModel<
   isHidden?: boolean;
   /** Columns that the database role clinic_audit can read, to show auditors names next to ids; default: none. */
   auditColumns?: readonly (keyof C & string)[];
-  /** Columns that the database role clinic_command can read, to check access to deliveries; default: none. */
+  /** Columns that the database role clinic_command can read, for example to check access; default: none. */
   commandColumns?: readonly (keyof C & string)[];
   /**
    * SQL condition for the rows to delete when the sandbox with clinic `$1` is reset. If absent, a reset deletes no
@@ -119,13 +120,13 @@ interface ReadModel<
   customerRowsSql?: (schema: string) => string;
   /**
    * Returns the columns that record the erasure of a customer's data in a row of the customer. The engine calls it for
-   * each erasure of a category in `personalColumns`, also if the row has no such data: after the destruction of the data
-   * keys, a rebuild cannot tell. Erasures may be out of order.
+   * each erasure of a category in `personalColumns`, even if the row has no such data. After the destruction of the
+   * data keys, a rebuild cannot know whether it had. Erasures may be out of order.
    */
   recordErasure?(row: RowOf<C, Nullable>, erasure: RowCause): Partial<RowOf<C, Nullable>>;
-  /** Earlier read models in the list of read models, whose rows a handler can find if they handle the event, too. */
+  /** Read models in which a handler finds the row that the same event changes. They must be earlier in the list. */
   references?: readonly { table: string }[];
-  /** Returns the primary key of the row that an event changes; undefined if the event changes none. */
+  /** Returns the primary key of the row that an event changes; undefined if the event changes no row. */
   key(event: RecordedEventOf<Type>): readonly string[] | undefined;
   on: {
     [T in Type]: (
@@ -170,7 +171,7 @@ type ColumnName<Member extends string> = Member extends `${infer First}${infer R
 
 type ColumnsOf<Data> = { [Member in keyof Data as Member extends string ? ColumnName<Member> : never]: Data[Member] };
 
-/** Converts each name only once. */
+/** Cache of column names, by the names of members of event data. */
 const columnNames = new Map<string, string>();
 
 function toColumnName(memberName: string): string {

@@ -180,7 +180,7 @@ async function trySwap(
   return (await readCheckpoint(connection, READ_MODEL_SCHEMA)).position;
 }
 
-/** Partners have not received the events of streams that the former tables had quarantined. */
+/** Records the events that partners have not received, because the former tables had quarantined streams. */
 async function recordMissing(connection: pg.ClientBase): Promise<void> {
   for (const name of ["deliveries", "messages"] as const) {
     const { position, readModels } = await readWebhookCheckpoint(connection, name);

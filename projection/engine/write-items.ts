@@ -42,13 +42,19 @@ export function createProjectionWork(
   };
 }
 
-/** A key that cannot be used is no fault of the event, unless an operator says so. Usually, the master key is missing. */
+/**
+ * Returns true if the key of an event cannot be used, usually because the master key is missing. Such an event is not
+ * to blame. Returns false if an operator has confirmed the event's type.
+ */
 function isKeyFailure({ confirmedTypes }: ProjectionRun, error: unknown): boolean {
   if (!(error instanceof ProjectionError) || !(error.cause instanceof DataKeyError)) return false;
   return !error.failedEventPosition || !isConfirmed(confirmedTypes, error.failedEventPosition);
 }
 
-/** If the error names its event, quarantines the stream at once, because dividing the batch takes more transactions. */
+/**
+ * Writes items. If an error names the event that caused it, quarantines its stream and tries again. This takes fewer
+ * transactions than dividing the batch.
+ */
 async function writeOrQuarantine(projectionRun: ProjectionRun, items: readonly SubscriptionItem[]): Promise<void> {
   for (const item of items) {
     const cause = findObstacle(item, projectionRun.quarantinedStreams);
@@ -77,7 +83,7 @@ function quarantine({ options, quarantinedStreams }: ProjectionRun, item: Subscr
   return true;
 }
 
-/** Cause of a quarantine if the database is fast, but the transaction of a single event is not. */
+/** Cause of a quarantine if the transaction of a single event exceeds the time limit, although the database works. */
 const TIMED_OUT = "the event takes longer than the time limit of a statement in the database";
 
 /** Describes an error without values of the event. */
@@ -143,7 +149,7 @@ async function writeBatch(projectionRun: ProjectionRun, batch: NewBatch): Promis
   options.onBatch?.(events.length, (performance.now() - startedAt) / 1000);
 }
 
-/** If the database is unavailable, the connection does not return to the pool. */
+/** Runs work with a connection. If the database is unavailable, the connection does not return to the pool. */
 export async function withConnection(pool: pg.Pool, run: (connection: pg.PoolClient) => Promise<void>): Promise<void> {
   const connection = await pool.connect();
   let connectionError: Error | undefined;
@@ -160,7 +166,8 @@ export async function withConnection(pool: pg.Pool, run: (connection: pg.PoolCli
 type CheckpointItem = Extract<SubscriptionItem, { kind: "event" | "unreadable" }>;
 
 /**
- * Returns false for events of other programs. They may be deleted, and then the checkpoint could not identify the log.
+ * Returns false for events of other programs. Such an event may be deleted, and then a checkpoint at its position could
+ * not identify the log.
  */
 function movesCheckpoint(item: SubscriptionItem): item is CheckpointItem {
   return item.kind === "event" || item.kind === "unreadable";
@@ -201,13 +208,13 @@ function separateItems(
   return { events, skippedEvents };
 }
 
-/** Returns true if the tables may lack the generation of the sandbox in which an event requests an appointment. */
+/** Returns true for an appointment request whose sandbox generation the tables may lack because of a quarantine. */
 function waitsForSandbox(event: RecordedEvent, quarantinedStreams: ReadonlyMap<string, unknown>): boolean {
   if (event.type !== "AppointmentRequested" || event.data.sandboxGeneration === 0) return false;
   return quarantinedStreams.has(toStreamName(sandboxStreams, event.data.applicationId ?? ""));
 }
 
-/** The trace of an older event ended long ago. */
+/** Age after which events are not traced, because their traces ended long ago. */
 const MAX_AGE_MS = 60 * 60_000;
 
 /**

@@ -14,7 +14,7 @@ import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import { readProcessStatuses } from "../roles/process-status.ts";
 
-/** Stream of the operators' confirmations. */
+/** Stream of the event types that operators have confirmed. */
 export const QUARANTINE_STREAM = toStreamName(quarantineStreams, "streams");
 
 /** Log position of the last confirmation, by event type. Earlier failures of the type do not blow the fuse. */
@@ -26,8 +26,8 @@ export function isConfirmed(confirmedTypes: ConfirmedTypes, { type, position }: 
 }
 
 /**
- * Reads the operators' confirmations. One that this release cannot read concerns one event type, so it is ignored. The
- * status shows it, because the projectors quarantine the stream of the confirmations.
+ * Reads the operators' confirmations. Ignores a confirmation that this release cannot read, because it concerns only
+ * one event type. The status shows its stream as quarantined.
  *
  * @throws {LogUnavailableError}
  */
@@ -68,11 +68,11 @@ interface ConfirmCommand {
 }
 
 /**
- * Confirms that events of a type are to blame for their failures, and not the release: the type of the event at which
- * the projectors stopped. The projectors then quarantine the streams of all events of the type that fail and are already
- * in the log.
+ * Confirms that the events of a type are to blame for their failures, and not the release. The projectors then
+ * quarantine the streams of all events of this type that fail and are already in the log.
  *
- * @returns the event type
+ * @param position log position of the event at which the projectors stopped
+ * @returns the type of this event
  * @throws {CommandRefusedError}
  */
 export async function confirmType(

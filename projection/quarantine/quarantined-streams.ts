@@ -1,7 +1,7 @@
 import type { ClientBase, Pool } from "pg";
 import type { Tables } from "../engine/rows.ts";
 
-/** A stream of which the read models lack all events from a revision on. Only a rebuild includes them again. */
+/** Stream whose events from `revision` on are missing in the read models. Only a rebuild adds these events. */
 export interface QuarantinedStream {
   revision: bigint;
   /** Position of the first skipped event. */
@@ -17,7 +17,7 @@ export interface QuarantinedStream {
   events: bigint;
 }
 
-/** Cause of a quarantine that another one causes. Such a quarantine indicates no fault of this release. */
+/** Cause of a quarantine that follows from the quarantine of a sandbox. It indicates no fault of this release. */
 export const WAITS_FOR_SANDBOX = "the stream of the sandbox is quarantined";
 
 /** Reads the quarantined streams in a schema, by name. */
@@ -34,8 +34,9 @@ export async function readQuarantinedStreams(
 }
 
 /**
- * Records the events that a batch skips. The records of earlier batches keep their other values. If the stream grants
- * access, public events after `unmatched_position` get no deliveries from now on: see `recordMissingEvents`.
+ * Records the quarantined streams of a batch, and counts the skipped events. An existing record changes only its number
+ * of events. If the stream grants access, public events after `unmatched_position` get no deliveries from now on: see
+ * `recordMissingEvents`.
  */
 export async function recordSkippedEvents(
   { client, schema }: Tables,
@@ -55,7 +56,7 @@ export async function recordSkippedEvents(
 
 const MAX_TEXT_LENGTH = 2_000;
 
-/** Replaces U+0000, which Postgres refuses. A record of a quarantine must not fail. */
+/** Shortens a text, and replaces U+0000, which Postgres refuses. Recording a quarantine must not fail. */
 function toStoredText(text: string): string {
   return text.slice(0, MAX_TEXT_LENGTH).replaceAll("\0", "\uFFFD");
 }

@@ -67,8 +67,8 @@ export const animals = defineReadModel({
 });
 
 /**
- * Links of applications to animals. An erasure of the owner ends a link at once, before an event withdraws it, see
- * `erasure`.
+ * Links of applications to animals. An erasure of the owner ends a link at once, before an event withdraws it. Queries
+ * must therefore check `IS_LINK_VALID_SQL`.
  */
 export const animalLinks = defineReadModel({
   table: "animal_link",

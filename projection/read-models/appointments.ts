@@ -74,7 +74,7 @@ function toAssignedResource(
   return { id, type, name, allocationStart, allocationEnd, status: "allocated", assignmentId };
 }
 
-/** Lists the resource of a booking. */
+/** Returns the resource that the request booked, or an empty list. */
 function listRequestedResources(
   { data: { place, ...appointment } }: RecordedEventOf<"AppointmentRequested">,
   resource: ResourceNames,

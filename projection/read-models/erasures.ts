@@ -52,7 +52,7 @@ function recordErasure(row: ErasureRow | undefined, event: ErasureEvent): Erasur
   };
 }
 
-/** An erased appointment or ticket gets no new data. */
+/** Returns the categories that get no new data. An erased appointment or ticket never gets new data. */
 function findFinalCategories(row: ErasureRow | undefined, { type, data }: ErasureEvent): PersonalDataCategory[] {
   if (type === "AppointmentDataErased" || type === "QueueTicketDataErased") return data.categories;
   const erasedCategories = personalDataCategories.filter((category) => row?.[`${category}_erased_at`]);
@@ -60,8 +60,8 @@ function findFinalCategories(row: ErasureRow | undefined, { type, data }: Erasur
 }
 
 /**
- * Latest erasure of each person's data, by category. Retention finds persons whose data is not erased yet, and data
- * keys that an erasure has not destroyed.
+ * Latest erasure of each person's data, by category. The retention task uses it to find persons whose data is not
+ * erased yet, and data keys that an erasure has not destroyed.
  */
 export const erasures = defineReadModel({
   table: "erasure",

@@ -30,7 +30,7 @@ const columns = {
   event_id: "uuid",
   position: "bigint",
   occurred_at: "timestamptz",
-  /** Null if partners do not receive the event. The row then only confirms a position in the list of changes. */
+  /** Null if partners do not receive the event. The row then only validates cursors of the list of changes. */
   type: "text",
   /** Null for an event about an endpoint of the application. */
   clinic_id: "uuid",
@@ -68,7 +68,8 @@ function getInstallationId({ type, data }: SourceEvent): string | null {
 type AppointmentRow = NonNullable<ReturnType<typeof appointments.on.AppointmentRequested>>;
 
 /**
- * Records a public event, unless it already has a row: the parts of a sandbox's reset have the id of the reset.
+ * Records a public event, unless a row with its id exists. All events of a sandbox reset have the id of the reset, so a
+ * reset has one row.
  *
  * @param data data of the public event; undefined if partners do not receive the event
  */
@@ -116,7 +117,7 @@ function recordEndpointEvent(
   return data ? recordEvent(row, event, data) : row;
 }
 
-/** Converts a row to the fields that bodies contain. */
+/** Converts a row to the appointment's fields in bodies of public events. */
 const toSnapshot = (row: AppointmentRow) =>
   appointmentSnapshot.pick({
     ...(appointmentSnapshot.fromRow(row) as ReturnType<typeof appointmentSnapshot.pick>),

@@ -60,7 +60,7 @@ function lengthen<R extends { longest_allocation_seconds: number }>(row: R, dura
     : row;
 }
 
-/** Rounds up. */
+/** Returns the duration in seconds, rounded up. */
 function countSeconds(startTime: string, endTime: string): number {
   return Math.ceil((Date.parse(endTime) - Date.parse(startTime)) / 1_000);
 }

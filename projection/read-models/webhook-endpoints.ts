@@ -117,10 +117,10 @@ export type FormerSecret = {
   isReported: boolean;
 };
 
-/** Each former secret makes the signature header longer. */
+/** Limits the length of the signature header, which has one signature for each valid secret. */
 const MAX_FORMER_SECRETS = 8;
 
-/** Signing of deliveries, and encrypted custom headers of endpoints. The query API cannot read this table. */
+/** Signing secrets and encrypted custom headers of endpoints. The query API cannot read this table. */
 export const webhookSecrets = defineReadModel({
   table: "webhook_secret",
   columns: {

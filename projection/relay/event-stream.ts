@@ -19,9 +19,9 @@ const MAX_MESSAGE_AGE_MS = 24 * 60 * 60_000;
 const DEDUPLICATION_WINDOW_MS = 2 * 60_000;
 
 /**
- * Options of JetStream requests. A request that no server answers is repeated soon, because a cluster may be electing a
- * leader. The check of the API is off, because it fails while the whole cluster has no leader, although the stream
- * works.
+ * Options of JetStream requests. The timeout in milliseconds is short, because a cluster that does not answer may be
+ * electing a leader, and a repeated request may succeed. `checkAPI` is off, because the check fails while the whole
+ * cluster has no leader, although the stream works.
  */
 export const JETSTREAM_OPTIONS = { timeout: 2_000, checkAPI: false };
 
@@ -35,7 +35,7 @@ const NOT_FOUND_CODES = [10_059, 10_014];
  */
 const PLACEMENT_CODES = [10_074, 10_061, 10_005, 10_023, 10_047];
 
-/** Returns the names of a database's stream. Each database has its own, because several can share one NATS server. */
+/** Returns the names of a database's stream. Databases that share a NATS server have separate streams. */
 export function deriveStreamNames(databaseUrl: string, replicas?: number): EventStream {
   const databaseName = getDatabaseName(parseConnectionString(databaseUrl));
   const safeName = databaseName.replace(/[^A-Za-z0-9_-]/g, "_");
@@ -121,9 +121,7 @@ async function placeReplicas(
   return problem;
 }
 
-/**
- * Deletes the stream with all messages, if the stream exists. A running relay creates an empty stream.
- */
+/** Deletes the stream with all messages, if the stream exists. A running relay then creates a new stream. */
 export async function deleteEventStream(jsm: JetStreamManager, stream: EventStream): Promise<void> {
   if (await findInfo(() => jsm.streams.info(stream.name))) await jsm.streams.delete(stream.name);
 }

@@ -60,14 +60,14 @@ export async function withNats(
   }
 }
 
-/** No server of NATS_URL accepted the connection. The message names the reason for each server, and no secret. */
+/** No server of NATS_URL accepted the connection. The error message gives each server's reason, and no secret. */
 export class NatsUnavailableError extends Error {
   override readonly name = "NatsUnavailableError";
 }
 
 const DEFAULT_CONNECT_TIMEOUT_MS = 2_000;
 
-/** A server that does not respond to two pings counts as dead. */
+/** Time between two pings. A server that leaves two pings unanswered counts as dead. */
 const PING_INTERVAL_MS = 3_000;
 
 const ACCESS_CODES: readonly string[] = [
@@ -77,7 +77,7 @@ const ACCESS_CODES: readonly string[] = [
   ErrorCode.AccountExpired,
 ];
 
-/** Codes of the client library and of Node.js if the server closes the connection before it accepts the client. */
+/** Error codes that mean that the server closed the connection before it accepted the client. */
 const CLOSED_CODES: readonly string[] = [
   ErrorCode.ConnectionRefused,
   ErrorCode.ConnectionClosed,
@@ -125,8 +125,9 @@ export async function connectNats(
 }
 
 /**
- * Reads the files here. The client would read them between the server's greeting and the TLS handshake, without a
- * listener on the socket, so that a server which closes the connection at this moment would end the process.
+ * Reads the certificate files before the client connects. Otherwise, the client reads them between the server's
+ * greeting and the TLS handshake, without a listener on the socket. If the server closed the connection then, the
+ * process would end.
  *
  * @returns an empty object if the server decides whether to use TLS
  */
@@ -164,7 +165,10 @@ function describeProblem(error: unknown, settings: NatsSettings, server: NatsSer
   return message || String(code);
 }
 
-/** Returns true if no server listens. The client library also uses this code if a connection closes without an error. */
+/**
+ * Returns true if no server listens. The client library also uses `ConnectionRefused` if a connection closes without an
+ * error, so the cause must match, too.
+ */
 function isRefused({ code, chainedError }: NatsError): boolean {
   return code === ErrorCode.ConnectionRefused && (chainedError as NodeJS.ErrnoException)?.code === "ECONNREFUSED";
 }

@@ -38,7 +38,10 @@ interface PublishedEvent {
 }
 
 interface EventBatch {
-  /** Last event of the range, or of the read models if the range has no more public events. */
+  /**
+   * Position and event to which the checkpoint can move after the batch. If no more public events follow, this is the
+   * position of the read models.
+   */
   end: { position: bigint; eventId: string | null };
   events: PublishedEvent[];
   /** Position of the last public event up to the checkpoint; null if there is none. */
@@ -47,7 +50,7 @@ interface EventBatch {
 }
 
 /**
- * Late events that the checkpoint ($1) has passed and, if none of them is left out, the public events after the
+ * Late events that the checkpoint ($1) has passed. If all of them fit into the batch, also the public events after the
  * checkpoint. Both come from one snapshot, so that an event which follows a late event in its stream is not published
  * before it. LATERAL with LIMIT makes Postgres look up each row by an index, even if it planned the statement while the
  * tables were small.
@@ -79,7 +82,7 @@ const SELECT_SQL = `
          SELECT * FROM ${READ_MODEL_SCHEMA}.public_event WHERE event_id = chosen.event_id LIMIT 1) e) found ON true
    ORDER BY NOT found."isLate", found.position`;
 
-/** Selects the next events to publish: late events first, then those after the checkpoint, in the order of the log. */
+/** Selects the next events to publish: late events first, then the events after the position `after`. */
 export async function selectEvents(pool: pg.Pool, after: bigint): Promise<EventBatch> {
   const { rows } = await pool.query<
     Pick<EventBatch, "previousPosition"> & { readPosition: bigint; readEventId: string | null } & (
@@ -109,10 +112,10 @@ interface PublishDeps {
 }
 
 /**
- * Publishes one message for each event, and waits until NATS confirms all of them. An event without a valid message is
- * set aside.
+ * Publishes one message for each event, and waits until NATS confirms all of them. An event without a valid message
+ * becomes a late event, and is tried again later.
  *
- * @param previousPosition position of the public event before; null if there is none
+ * @param previousPosition position of the previous public event; null if there is none
  * @returns highest sequence number that NATS confirmed; undefined without messages
  * @throws the error of the NATS client if a message is not confirmed
  */

@@ -26,9 +26,9 @@ interface RelayOptions extends RoleDeps {
 }
 
 /**
- * Starts the role that publishes the public events in NATS JetStream. One process leads, and the others stand by. If the
- * log, NATS or Postgres is unavailable, the role waits. If the checkpoint belongs to another log, the role fails until
- * log and database match again.
+ * Starts the role that publishes the public events in NATS JetStream. One process leads, and other processes stand by.
+ * If the log, NATS or Postgres is unavailable, the role waits. If the checkpoint belongs to another log, the role fails
+ * until log and database match again.
  */
 export function startRelay(relayOptions: RelayOptions): Role {
   return startRole("relay", relayOptions, (options, { setStatus }, signal) => {
@@ -94,19 +94,19 @@ interface RelayRunOptions extends RelayOptions {
   onProgress(progress: RelayProgress): void;
 }
 
-/** Bytes for the headers of a message, which NATS counts, too. */
+/** Maximum size of a message's headers. NATS limits the size of headers and payload together. */
 const MAX_HEADER_BYTES = 512;
 
 /** Time after which the relay looks for events if no notification arrives. */
 const IDLE_INTERVAL_MS = 1_000;
 
-/** Minimum time between two moves of the checkpoint. After a crash, NATS drops the messages that are published again. */
+/** Minimum time between two moves of the checkpoint. A crash in between causes repeated messages, which NATS drops. */
 const CHECKPOINT_INTERVAL_MS = 100;
 
 /**
  * Publishes the public events of the read models in the order of the log, until the connection to NATS ends. The
- * checkpoint moves after NATS has confirmed the messages. If NATS has lost messages, those of the last day are published
- * again.
+ * checkpoint moves after NATS has confirmed the messages. If NATS has lost messages, the messages of the last day are
+ * published again.
  *
  * @throws {Error} if another process moved the checkpoint
  * @throws {DifferentLogError} if the checkpoint belongs to another log

@@ -22,7 +22,7 @@ interface CountRow {
   last_failed: string | null;
 }
 
-/** Counts the deliveries with the lowest ids. Each id is derived from an event id and an endpoint id by a hash. */
+/** Counts the deliveries with the lowest ids. Ids are hashes, so these deliveries are a random sample of all. */
 const COUNT_DELIVERIES_SQL = `
   WITH pending AS (
     SELECT delivery_id, ${IS_DUE_SQL} AND NOT is_blocked AS is_due FROM webhooks.pending_delivery
@@ -113,7 +113,9 @@ export async function measureDeliveryDelays(pool: pg.Pool, now: number): Promise
   return delays;
 }
 
-/** Counts the public events that were set aside, because they could not be processed, with the error of one of them. */
+/**
+ * Counts the public events that could not be processed and will be tried again. Also returns the error of one of them.
+ */
 export async function findEventsAside(pool: pg.Pool): Promise<{ eventsAside: number; asideCause: string | null }> {
   const { rows } = await pool.query<{ eventsAside: number; asideCause: string | null }>(
     `SELECT count(*)::integer AS "eventsAside", min(cause) AS "asideCause"
@@ -137,7 +139,10 @@ export async function findBlockingSessions(pool: pg.Pool): Promise<BlockingSessi
   return rows;
 }
 
-/** Postgres hides when the transaction of another role began, so the time is that of the waiting statement. */
+/**
+ * Selects the blocking sessions. Postgres hides when another role's transaction began, so `seconds` is the time that
+ * the blocked statement has waited.
+ */
 const FIND_STATEMENT = {
   name: "blocking sessions",
   text: `
@@ -158,7 +163,10 @@ export async function measureTasks(pool: pg.Pool): Promise<{ task: string; secon
   return rows;
 }
 
-/** Without a time limit for WAL segments, a segment can wait for hours. In this case, only a failed attempt counts. */
+/**
+ * Selects the times. Without `archive_timeout`, a WAL segment can wait for hours before Postgres archives it. Archiving
+ * then counts as successful now, unless the last attempt failed.
+ */
 const MEASURE_TASKS_STATEMENT = {
   name: "daily tasks",
   text: `

@@ -11,7 +11,7 @@ export interface Lag {
   seconds: number;
 }
 
-/** Events of a page. Events are counted exactly within one page, so that measuring stays cheap at any lag. */
+/** Number of events in a page. Only one page is counted exactly, so that measuring stays cheap at any lag. */
 const PAGE_SIZE = 1_000;
 
 /**
@@ -21,7 +21,7 @@ const PAGE_SIZE = 1_000;
 export class LagMeter {
   readonly #client: EventStoreDBClient;
   #position = BEFORE_FIRST_EVENT;
-  /** No event between the role's position and this position concerns the role. */
+  /** Position up to which no unprocessed event that concerns the role was found. */
   #searchedTo = BEFORE_FIRST_EVENT;
 
   constructor(client: EventStoreDBClient) {

@@ -96,7 +96,7 @@ export function startReporter(options: ReporterOptions): () => Promise<void> {
   };
 }
 
-/** Measurements of the whole service, each with the time in milliseconds since 1970. */
+/** Measurements of the whole service, by name. `now` is in milliseconds since 1970. */
 const MEASUREMENTS: Record<string, (options: ReporterOptions, now: number) => Promise<void>> = {
   async quarantine({ pool, metrics }) {
     const quarantined = [...(await readQuarantinedStreams(pool, READ_MODEL_SCHEMA)).values()];

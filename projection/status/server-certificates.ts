@@ -26,7 +26,7 @@ const TIMEOUT_MS = 10_000;
 
 /**
  * Reads the certificates of all servers every ten minutes, and sets the metric of their expiry times. A server that
- * does not respond keeps its last value. Certificates are not verified, because an expired one must be reported, too.
+ * does not respond keeps its last value. Certificates are not verified, so that expired certificates are reported, too.
  *
  * @returns a function that stops the reading
  */

@@ -26,7 +26,7 @@ interface SenderOptions extends AttemptOptions, OutcomeWriterOptions {
 /** Pause between two searches for due deliveries. A retry can be late by about twice this time. */
 const SEARCH_INTERVAL_MS = 200;
 
-/** Pause between two searches while no delivery is pending. Another process may add a delivery and then stop. */
+/** Pause between searches while no delivery is pending. Another process may stop before it sends a new delivery. */
 const IDLE_SEARCH_INTERVAL_MS = 1_000;
 
 /** Minimum pause after a search, as a multiple of the search's duration. Limits the load on the database. */
@@ -52,7 +52,7 @@ interface ReservedDelivery {
   senderId: string;
   interruptController: AbortController;
   leaseEndsAt: number;
-  /** Stops counting the finished attempt. Present until the outcome is recorded or waits for a locked row. */
+  /** Stops counting the finished attempt as claimed. Absent before the end of the attempt, and after the call. */
   endCounting?: () => void;
 }
 

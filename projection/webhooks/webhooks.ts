@@ -50,7 +50,7 @@ export interface WebhooksOptions extends RoleDeps, Omit<AttemptOptions, "connect
   random?: () => number;
 }
 
-/** Maximum number of listeners of the abort signal: each part of the role and its current pause. */
+/** Maximum number of listeners of the abort signal. Each part of the role adds listeners, also for its pauses. */
 const MAX_LISTENERS = 30;
 
 /** Pauses of the role's background loops while no work is left. */

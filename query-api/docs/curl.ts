@@ -1,14 +1,14 @@
 import type { Operation } from "./openapi.ts";
 
-/** Shell code in commands for the base URL, and for the header with the caller's credentials. */
+/** Shell code for each curl command: the base URL, and the header with the caller's credentials. */
 interface CurlContext {
   baseUrl: string;
   credentials: string;
 }
 
 /**
- * Returns the operation with the curl command that calls it. Shell variables such as `$TOKEN` stand for values that
- * only the reader knows. Renderers show this command instead of one that they would create without variables.
+ * Adds a curl command to an operation. Shell variables such as `$TOKEN` stand for values that only the reader knows.
+ * Renderers show this command instead of generating a command without variables.
  */
 export function addCurl(operation: Operation, method: string, path: string, context: CurlContext): Operation {
   return {
@@ -46,7 +46,7 @@ function formatCurl(
   return assignments.map(([name, value]) => `${name}=${value}\n`).join("") + command;
 }
 
-/** Formats a body for a here-document, in which the shell replaces the variables of ids, secrets and times. */
+/** Formats a body for a here-document. Replaces ids, secrets, times and the URL with shell variables. */
 function formatBody(example: object): string {
   const text = JSON.stringify(example, null, 2).replaceAll(/[\\$`]/g, "\\$&");
   return Object.entries(example)

@@ -43,7 +43,7 @@ export interface Operation {
    * authentication is required.
    */
   security: Record<string, string[]>[];
-  /** Undefined for all servers of the document. */
+  /** Servers of the operation; undefined if the operation uses all servers of the document. */
   servers?: Server[];
   parameters: Parameter[];
   requestBody?: { required: boolean; content: Content };
@@ -91,8 +91,8 @@ export function toJsonSchema(schema: z.ZodType, io: "input" | "output"): JsonSch
 }
 
 /**
- * Converts named zod schemas to JSON Schemas that refer to each other by name. zod does this in one call, so the library
- * `zod-openapi` would replace only the few functions of this file.
+ * Converts named zod schemas to JSON Schemas that refer to each other by name. The library `zod-openapi` is not needed,
+ * because zod converts all schemas in one call.
  */
 export function toComponents(
   schemas: Readonly<Record<string, z.ZodType>>,
@@ -128,7 +128,7 @@ export function toSchemaName(operationId: string, part: "Request" | "Result"): s
   return `${capitalize(operationId)}${part}`;
 }
 
-/** Returns true for the name of a request's schema. Requests with unknown members are refused. */
+/** Returns true for the name of a request's schema. These schemas permit no additional members. */
 export function isRequestSchema(name: string): boolean {
   return name.endsWith("Request");
 }
@@ -164,7 +164,7 @@ export function describeHeaderParameter(
   return { name, in: "header", required, description, schema };
 }
 
-/** Operations by operation id, and webhook bodies by event type. */
+/** Recorded examples: operations by operation id, and webhook bodies by event type. */
 export interface Recording {
   operations: Record<string, { request?: unknown; status: number; response: unknown }>;
   events: Record<string, unknown>;

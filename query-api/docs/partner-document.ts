@@ -20,7 +20,7 @@ import { cloudEvents, describeWebhooks } from "./webhooks.ts";
 
 export interface PartnerDocumentOptions {
   operatorName: string;
-  /** As in `X-<brand>-Clinic-ID`. */
+  /** Brand in header names, as in `X-<brand>-Clinic-ID`. */
   brand: string;
   /** Public origin of the partner API, which is also the issuer of access tokens. */
   origin: string;
@@ -37,7 +37,7 @@ follow RFC 3339. In responses they are in UTC with milliseconds. In requests the
 
 After a 429 or 503, retry with bounded backoff. Wait at least the number of seconds in \`Retry-After\`.`;
 
-/** Variables that the Quickstart sets. */
+/** Shell code for the curl commands. The Quickstart sets the variables. */
 const CURL_CONTEXT = { baseUrl: "$API", credentials: "Authorization: Bearer $TOKEN" };
 
 /**

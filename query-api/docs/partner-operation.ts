@@ -183,7 +183,7 @@ function listWriteErrors(operation: PartnerOperation, partnerWrite: PartnerWrite
   };
 }
 
-/** Returns all statuses that an error code has in form requests and in JSON requests. */
+/** Lists, for each error code of form requests, its HTTP statuses in JSON requests and in form requests. */
 function mergeStatuses(refusals: PartnerRefusals, formRefusals: PartnerRefusals): StatusesByCode<PartnerErrorCode> {
   const formStatuses = Object.entries(formRefusals) as [PartnerErrorCode, number][];
   return Object.fromEntries(
@@ -206,8 +206,8 @@ function listAccessErrors({ path, scope, requiresClinic, requiresSandbox }: Part
   };
 }
 
-/** Generators write one file per tag, so webhooks do not share the tag of operations. */
+/** Tag of webhooks. Operations have other tags, because client generators write one file per tag. */
 export const webhookTag = { name: "Webhook events", description: "Requests that the service sends to endpoints." };
 
-/** Listed in the order in which the page shows them. */
+/** Tags of the partner document, in the order in which the page shows them. */
 export const partnerTags = [...Object.values(sections), webhookTag];

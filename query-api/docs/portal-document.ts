@@ -41,7 +41,7 @@ const errorDescriptions: Readonly<Record<Code, string>> = {
   data_source_unavailable: "The service cannot read data at the moment.",
 };
 
-/** Recorded responses by operation id. They contain the name of another operator. */
+/** Recorded responses by operation id. {@link insertName} replaces the recorded name of the operator. */
 const { operations: examples } = readExamples("portal");
 
 /** Errors that every operation can return, and that operations do not list. */
@@ -91,7 +91,7 @@ stable code, and \`docUrl\` is the path of its row in this table.
 ${rows.map(([status, code, text]) => `| ${status} | \`${code}\` | ${text} |`).join("\n")}`;
 }
 
-/** Variables that the section about the session explains. */
+/** Shell code for the curl commands. The section about the session explains the variables. */
 const CURL_CONTEXT = { baseUrl: "$PORTAL", credentials: "Cookie: $SESSION" };
 
 /** Builds the OpenAPI document of the portal API from the declarations that the portal's router also uses. */

@@ -99,7 +99,7 @@ export const sessionChallengeHeader = {
   "WWW-Authenticate": describeHeader("Authentication scheme `Cookie`.", { type: "string" }),
 };
 
-/** Challenge of the token operation, which a response has only if the client used HTTP Basic authentication. */
+/** `WWW-Authenticate` of the token operation, present only if the client used HTTP Basic authentication. */
 export const basicChallengeHeader = {
   "WWW-Authenticate": {
     ...describeHeader("Authentication scheme `Basic`, if the request had an Authorization header.", { type: "string" }),

@@ -44,9 +44,9 @@ export function createDocsRouter(options: DocsOptions): Router {
 }
 
 /**
- * Converts a document that describes the responses exactly to the one that the service publishes. The published
- * document permits additional members in responses, because a later release can add members. The published document
- * avoids keywords for fixed values that client generators do not support.
+ * Converts an exact OpenAPI document to its published form. The exact document permits no additional members in
+ * responses. The published form permits them, because a later release can add members. It also replaces keywords for
+ * fixed values, such as `const`, which client generators do not support.
  *
  * @param isClosed returns true for a component that permits no additional members in any release
  */
@@ -96,8 +96,9 @@ function renderSignpost(portalDocument: OpenApiDocument, partnerDocument: OpenAp
 const assetsFolder = path.join(import.meta.dirname, "assets");
 
 /**
- * The files of Scalar, which renders the documents. The build copies them next to this module, because their npm package
- * has 300 MB of dependencies that they already include. Without a build, they are in the package.
+ * Folder with the browser files of Scalar, which renders the documents. The build copies these files next to this
+ * module. The npm package is not deployed, because its 300 MB of dependencies are already bundled in the files. Without
+ * a build, the files are read from the package.
  */
 const rendererFolder = [
   path.join(import.meta.dirname, "renderer"),

@@ -18,7 +18,7 @@ const { events } = readExamples("partner");
 
 const deliveredEvents = deliveredEventType.options.map((type) => ({ type, ...publicEvents[type] }));
 
-/** By schema name in the OpenAPI document. */
+/** Schemas of the webhook bodies in CloudEvents format, by schema name in the OpenAPI document. */
 export const cloudEvents = Object.fromEntries(
   deliveredEvents.map(({ body }) => [toCloudEventName(body), defineCloudEvent(eventBodies[body])]),
 );
@@ -96,7 +96,7 @@ function describeDelivery(
   };
 }
 
-/** Describes the headers of a delivery. Id, timestamp and signature have the brand's name and the standard name. */
+/** Describes the headers of a delivery. Id, timestamp and signature are sent under a branded and a standard name. */
 function describeDeliveryHeaders(brand: string): Parameter[] {
   const idText = "Id of the delivery.";
   const timestampText = "Time at which this attempt was signed, as Unix time in seconds.";

@@ -71,7 +71,7 @@ export function createFilterParameter<Schema extends z.ZodType>(
 
 export const animalIdParameter = createFilterParameter("Returns only records about this animal.", uuid);
 
-/** Values outside the range are clamped. Other invalid values are replaced by the default. */
+/** Declares an integer parameter. Values outside the range are clamped, other invalid values become the default. */
 export function createIntegerParameter(
   description: string,
   range: { minimum: number; maximum: number; default: number },
@@ -140,7 +140,7 @@ const DEFAULT_WINDOW_DAYS = 7;
 const EARLIEST_TIME = Date.parse("0001-01-01T00:00:00.000Z");
 const LATEST_TIME = Date.parse("9999-12-31T23:59:59.999Z");
 
-/** `from` inclusive, `to` exclusive. */
+/** Time window that includes `from` and excludes `to`. */
 interface TimeWindow {
   from: Instant;
   to: Instant;

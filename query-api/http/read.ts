@@ -27,7 +27,7 @@ export type ReadRow = <Row extends object>(
 ) => Promise<Row>;
 
 export interface ResponseRow {
-  /** Null if the request is permitted. */
+  /** Error code of the refusal; null if the request is permitted. */
   refusal: string | null;
   /** JSON object. */
   body: string;
@@ -65,7 +65,7 @@ export function createRowReader(pool: pg.Pool): ReadRow {
   };
 }
 
-/** Runs a read as soon as fewer reads of the caller than the limit are running. Throws the error of the read. */
+/** Runs a read when the caller has fewer running reads than the limit. Throws the error of the read. */
 type RunForCaller = <Result>(caller: string, read: () => Promise<Result>) => Promise<Result>;
 
 /**
@@ -91,7 +91,7 @@ export function limitCallerReads(maxRunningReads: number): RunForCaller {
   };
 }
 
-/** The read models of this release have never reached the end of the log, so they contain states of the past. */
+/** Thrown while the read models of this release have never reached the end of the log, so that they are incomplete. */
 export class NotFilledError extends Error {
   override readonly name = "NotFilledError";
 }

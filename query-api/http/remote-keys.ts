@@ -22,13 +22,13 @@ const DEFAULT_CACHING: KeyCaching = { maxAgeMs: 60_000, cooldownMs: 5_000 };
 
 const FETCH_TIMEOUT_MS = 10_000;
 
-/** Maximum time for which a request waits. The fetch continues, so that later requests can use its keys. */
+/** Maximum time for which a request waits for keys. The fetch continues, so that later requests can use its keys. */
 const WAIT_TIMEOUT_MS = 2_000;
 
 /**
  * Fetches and caches public keys that verify tokens. If the keys cannot be fetched, the cached keys remain in use.
  *
- * Fetches the keys before it returns, so that the requests that an ingress held during a restart need not wait for them.
+ * Fetches the keys before it returns, so that the first requests after a restart do not wait for keys.
  *
  * @returns a key lookup that throws if the keys cannot be fetched and no usable keys are cached
  */

@@ -4,7 +4,7 @@ import { positionStatement, readPosition } from "../../shared/postgres/read-mode
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { ReadRow } from "./read.ts";
 
-/** The standby has not received the changes of the primary in time, so it may contain revoked access. */
+/** Thrown while the standby lags too far behind the primary, because it may still grant revoked access. */
 export class StandbyBehindError extends Error {
   override readonly name = "StandbyBehindError";
 }

@@ -24,7 +24,7 @@ export const listInstallations = definePartnerRead({
       LIMIT ${MAX_INSTALLATIONS}
     ) i`,
   getSqlParameters: ({ state: { applicationId, environment } }) => [applicationId, environment],
-  /** Fails if an installation is damaged. Other operations notice this in the access check, which reads one installation. */
+  /** Fails if an installation is damaged. The access check does this for operations that concern one installation. */
   completeBody(body) {
     installationsBody.parse(JSON.parse(body));
     return body;

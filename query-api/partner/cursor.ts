@@ -78,9 +78,9 @@ export interface EventCursor {
   position: string;
   /** Id of the event at the position. It shows whether the log was replaced by a copy. */
   eventId: string;
-  /** Owner of the feed, or the appointment whose last change the event is. */
+  /** Id of the feed's owner, or of the appointment whose last change the event is. */
   subjectId: string;
-  /** Further state of the list. */
+  /** State of the list besides the position: the gaps of a feed, or the epoch of a list of changes. */
   memory: string;
 }
 

@@ -12,19 +12,19 @@ import { type EventCursor, MAX_POSITION } from "./cursor.ts";
 
 /** Quarantined stream, as {@link buildQuarantinedSql} selects it. */
 export interface QuarantinedStream {
-  /** Key of the stream. */
+  /** Prefix and hash that replace the stream's name in cursors, see {@link buildKeySql}. */
   stream: string;
   /** Position of the first event that the read models lack. */
   position: string;
   /** Null if unknown. */
   clinicId: string | null;
-  /** Id of the installation if the stream is one. */
+  /** Id of the installation if the stream belongs to an installation, otherwise null. */
   installationId: string | null;
 }
 
 /**
- * Events that a reader of a feed may have missed: when the reader passed their positions, the read models lacked the
- * events or the reader's access to them. If the quarantine of the stream ends, the feed returns them.
+ * Quarantined stream with events that a reader of a feed may have missed. When the reader passed their positions, the
+ * read models lacked the events or the reader's access to them. If the quarantine ends, the feed returns the events.
  */
 export interface Gap extends Omit<QuarantinedStream, "installationId"> {
   /** The reader may have missed events after this position. */
@@ -37,7 +37,7 @@ export interface Gap extends Omit<QuarantinedStream, "installationId"> {
  */
 const MAX_GAPS = 20;
 
-/** Stream of the gap in a cursor with too many gaps. */
+/** Value of `stream` in the single gap that replaces too many gaps of a cursor. */
 const TOO_MANY = "*";
 
 /** Categories of the streams on which the rows of the lists depend. A quarantine of another stream hides no row. */
@@ -55,7 +55,7 @@ export const categoryNames = [
 const buildKeySql = (stream: string) => `left(md5(${stream}), 16)`;
 
 /**
- * Prefixes of a key. `o`: a quarantine of the stream hides only events about one object. `a`: it also hides other
+ * Prefixes of a stream's key, which tell what its quarantine hides. `o`: only events about one object. `a`: also other
  * events.
  */
 const [OBJECT, ACCESS] = ["o", "a"];
@@ -66,9 +66,10 @@ const objectStreams = [
 ] as const;
 
 /**
- * SQL of the CTEs `quarantined`, with the quarantined streams that concern the clinics in the CTE `own`, and `gap`, with
- * the gaps of the cursor ($9 to $12). An installation has no row while it is quarantined, so the streams of all
- * installations at $2 are selected. The endpoints of an application without a clinic are not in its feed.
+ * SQL of two CTEs: `quarantined`, with the quarantined streams that concern the clinics in the CTE `own`, and `gap`,
+ * with the gaps of the cursor ($9 to $12). A quarantined installation has no row, so its clinic may be missing from
+ * `own`. Therefore, the streams of all installations of clinic $2, or of all clinics, are selected. Endpoints without a
+ * clinic are excluded, because the feed of an application does not contain them.
  */
 export const GAPS_SQL = `quarantined AS MATERIALIZED (
     SELECT CASE WHEN q.category IN (${objectStreams.map(([name]) => `'${name}'`)}) THEN '${OBJECT}' ELSE '${ACCESS}' END
@@ -105,7 +106,7 @@ export const GAP_FIELDS_SQL = `'quarantined', (SELECT coalesce(json_agg(json_bui
     'position', position::text, 'clinicId', clinic_id, 'installationId', installation_id)), '[]') FROM quarantined),
   'endedStreams', (SELECT coalesce(json_agg(stream), '[]') FROM gap WHERE has_ended)`;
 
-/** Result of reading a feed that determines the gaps of the next cursor. */
+/** Result of a read of a feed, from which {@link nextGaps} determines the gaps of the next cursor. */
 interface GapChange {
   quarantined: readonly QuarantinedStream[];
   endedStreams: readonly string[];

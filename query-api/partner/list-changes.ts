@@ -23,14 +23,14 @@ export const updatedSinceParameter = createFilterParameter(
   z.string(),
 );
 
-/** $11: animal access, $12: application, $13: animal, null for all. */
+/** SQL condition for a visible appointment `a`. $11: animal access. $12: application. $13: animal, null for all. */
 const isVisibleSql = `a.clinic_id = $1::uuid AND ($13::uuid IS NULL OR a.animal_id = $13::uuid) AND ${buildIsBranchVisibleSql("a.branch_id")}
   AND ${buildIsAnimalVisibleSql({ animalAccess: "$11::text", applicationId: "$12::uuid", animalId: "a.animal_id" })}`;
 
 /**
- * A change of the access or of the valid links, or a sandbox reset, shows or hides appointments, also some whose last
- * change is before a cursor. Such a cursor is refused. A new link changes the newest position. The end of a link
- * changes the number of links or the newest position.
+ * SQL expressions whose values change when the access, the valid links or a sandbox reset shows or hides appointments.
+ * The last change of such an appointment may be before the position of a cursor, so earlier cursors are then refused. A
+ * new link changes the highest position. The end of a link changes the number of links or the highest position.
  */
 const accessPositions = [
   `(SELECT access_position FROM ${READ_MODEL_SCHEMA}.installation WHERE installation_id = $4::uuid)`,
@@ -42,17 +42,18 @@ const accessPositions = [
 const buildEpochSql = (...more: string[]) => `concat_ws(',', ${["''", ...accessPositions, ...more].join(", ")})`;
 
 /**
- * SQL of the epoch of new cursors. It names the quarantined streams whose appointments the cursor may have passed. A
- * cursor is valid until its epoch ends, because rows may then appear before its position.
+ * SQL of the epoch of new cursors. The epoch names the quarantined streams whose appointments the cursor may have
+ * passed. When a quarantine ends, these appointments can appear before the cursor's position, so the cursor becomes
+ * invalid.
  */
 const EPOCH_SQL = buildEpochSql(`(SELECT md5(string_agg(q.stream || '@' || q.revision, ',' ORDER BY q.stream))
     FROM ${READ_MODEL_SCHEMA}.quarantined_stream q
    WHERE split_part(q.stream, '-', 1) = ANY ('{${categoryNames}}') AND (q.clinic_id = $1::uuid OR q.clinic_id IS NULL))`);
 
 /**
- * $5: time, $6 to $9: position, event, appointment and epoch of the cursor, $10: limit. Selects one row more than the
- * page contains. A time is translated to the position before the first change since then. The addition of 0 makes Postgres
- * read the changes since the time. Otherwise it reads all earlier changes in the order of their positions.
+ * Selects one row more than the page contains. $5: time. $6 to $9: position, event, appointment and epoch of the
+ * cursor. $10: limit. A time is translated to the position before the first change since then. Because of `+ 0`,
+ * Postgres reads only the changes since the time, instead of all earlier changes in the order of their positions.
  */
 const pageAndNextRowSql = `SELECT a.* FROM ${READ_MODEL_SCHEMA}.appointment a
   WHERE ${isVisibleSql} AND (a.position, a.appointment_id) > (

@@ -29,8 +29,9 @@ import { definePartnerRead, getOwnerId, type PartnerRequest } from "./read.ts";
 const LATEST = "latest";
 
 /**
- * SQL condition that is true for an event `e` of the clinic of an installation `i` that the caller may read: one about
- * the access, also after its end, or any event since the approval that the installation covers.
+ * SQL condition that is true for an event `e` of the clinic of installation `i` that the caller may read. The feed of
+ * an application contains events about the access even after the access has ended. Other events must be covered by the
+ * installation, and must have happened since its approval.
  */
 const IS_VISIBLE_SQL = `e.clinic_id = i.clinic_id AND e.type IS NOT NULL
   AND (e.installation_id IS NULL OR e.installation_id = i.installation_id)
@@ -164,7 +165,7 @@ Events about endpoints require the scope \`webhooks:read\`. Events about endpoin
 type SqlBody = z.infer<typeof sqlBody>;
 type FeedRequest = PartnerRequest<typeof parameters>;
 
-/** Returns the next cursor. While the response returns missed events, the cursor keeps its event. */
+/** Returns the next cursor. Missed events before the cursor's position do not change this position. */
 function findCursor(body: SqlBody, request: FeedRequest): EventCursor | undefined {
   const cursor = readAfter(request.parameters.after);
   const last = body.events.at(-1) ?? body.newest;

@@ -37,7 +37,7 @@ const slotResource = z.strictObject({ id: z.guid(), branchId: z.guid(), type: z.
 
 const foundSearch = z.object({ timezone: z.string(), gridMinutes: z.number(), resources: searchedResources });
 
-/** Does not consider reservations that no appointment uses yet, because the read models do not contain them. */
+/** Lists free times. Ignores reservations without an appointment, which the read models do not contain. */
 export const listSlots = definePartnerRead({
   operationId: "listSlots",
   description: `Lists free starting times in a window of at most 31 days, sorted by time. A resource is free if it is open and has a free place for the whole duration. Book one with \`POST /appointments\`. Somebody else can be faster, and the booking then returns 422 \`slot_taken\`. A search covers at most ${MAX_SEARCHED_RESOURCES} resources.`,

@@ -19,7 +19,7 @@ export interface PartnerRequest<Declared extends QueryParameters = QueryParamete
   lastWait: WaitForEvent | undefined;
   /** Runs a statement before the request's deadline. */
   readRow<Row extends object>(statement: Statement, values: readonly unknown[]): Promise<Row>;
-  /** As in `X-<brand>-Clinic-ID`. */
+  /** Brand in header names, as in `X-<brand>-Clinic-ID`. */
   brand: string;
 }
 
@@ -34,7 +34,7 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
   /** If true, the operation has the query parameter `cursor`. */
   isPaged?: true;
   response: z.ZodType;
-  /** With their HTTP status. */
+  /** Error codes of refusals, with their HTTP status. */
   refusals: PartnerRefusals;
   /**
    * SQL that returns one row with the columns of `ResponseRow`. `refusal` is an error code from `refusals`. `body` does
@@ -91,7 +91,7 @@ export function getEndpointKey({ state, pathParams }: PartnerRequest): (string |
   return [getOwnerId(state), state.applicationId, state.environment, parsePathId(pathParams.endpointId)];
 }
 
-/** Returns the limits of the caller's installation; undefined if the request concerns the application. */
+/** Returns the access that the caller's installation grants; undefined if the request concerns the application. */
 export function findInstallation(state: PartnerState): ClinicState["installation"] | undefined {
   return hasClinic(state) ? state.installation : undefined;
 }

@@ -25,7 +25,7 @@ export interface PartnerDependencies {
   readRow: ReadRow;
   waits: Waits;
   limiter: RateLimiter;
-  /** As in `X-<brand>-Clinic-ID`. */
+  /** Brand in header names, as in `X-<brand>-Clinic-ID`. */
   brand: string;
 }
 
@@ -88,8 +88,8 @@ const MAX_RESUME_MS = 25_000;
 /**
  * Waits for the caller's log position, runs the operation's SQL and responds. Must run after authorization and rate
  * limiting, so that only valid requests wait. A request that waits for an event is authorized again after the wait. One
- * event can end the waits of many requests, so only a few of an application resume at once. The new deadline of a request
- * starts when it resumes.
+ * event can end the waits of many requests, so only a few requests of an application resume at once. The new deadline
+ * of a request starts when it resumes.
  */
 function respond(
   partnerRead: PartnerRead,
@@ -177,7 +177,7 @@ function toRefusalError(partnerRead: PartnerRead, code: string): Error {
     : new Error(`The SQL of ${partnerRead.operationId} returned the undeclared refusal ${code}.`);
 }
 
-/** The installation is null unless it is approved and its clinic belongs to the application's environment. */
+/** Selects access data. `installation` is null unless it is approved and in the application's environment. */
 const accessStatement = {
   name: "partner access",
   text: `SELECT

@@ -61,11 +61,11 @@ type ReadNewEvents = (position: bigint) => Promise<NewEvents>;
 
 export interface NewEvents {
   position: string;
-  /** Positions by the id of the clinic or the application. */
+  /** Position of the last event of each owner, by the id of the clinic or the application. */
   lastPositions: Record<string, string>;
 }
 
-/** `$1`: position. */
+/** Selects {@link NewEvents} after position $1. */
 export const newEventsStatement = {
   name: "events after a position",
   text: `WITH new_event AS MATERIALIZED (
@@ -111,7 +111,7 @@ export function createWaits(positionWatch: PositionWatch, readNewEvents: ReadNew
     waits.get(largest.id)?.delete(endOldest);
   }
 
-  /** @param start starts the wait, whose result is given to its argument. Returns a function that ends the wait early */
+  /** @param start starts a wait that ends with a call of `resolve`. Returns a function that ends the wait early */
   async function hold(applicationId: string, start: (resolve: (result: boolean) => void) => () => void) {
     requireRoom(applicationId);
     let end: () => void = () => undefined;

@@ -12,7 +12,7 @@ import { buildAttemptsSql, deliveryStatus, webhookAttempt, webhookDelivery } fro
 
 const dateTime = anyInstant.meta({ format: "date-time" });
 
-/** A delivery must match all filters. */
+/** Filters of the list of deliveries. A listed delivery matches all filters. */
 const deliveryFilters = {
   status: createFilterParameter("Returns only deliveries with this status.", deliveryStatus),
   type: createFilterParameter("Returns only deliveries of this event type.", deliveredEventType),
@@ -32,7 +32,7 @@ const eventIdsStatement = {
 };
 
 /**
- * Derives the ids of all deliveries that the events of an appointment may have at an endpoint. So deliveries need no
+ * Derives the ids of all possible deliveries of an appointment's events to an endpoint. Therefore, deliveries need no
  * index by appointment.
  */
 async function deriveDeliveryIds(readRow: PartnerRequest["readRow"], appointmentId: string, endpointId: string) {
@@ -41,12 +41,12 @@ async function deriveDeliveryIds(readRow: PartnerRequest["readRow"], appointment
 }
 
 /**
- * Maximum number of pending deliveries that are looked up one by one for an endpoint. If there are more, most of its
- * latest deliveries are pending, so that a search from the latest delivery on finds them soon.
+ * Maximum number of an endpoint's pending deliveries that the SQL looks up by id. If there are more, most of the latest
+ * deliveries are pending, so a search from the latest delivery backwards finds a page soon.
  */
 const MAX_PENDING_LOOKUPS = 5_000;
 
-/** Maximum number of deliveries that are looked up one by one, if the installation covers few of the endpoint's deliveries. */
+/** Maximum number of deliveries in an installation's branches to look up by id, instead of a search by time. */
 const MAX_BRANCH_LOOKUPS = 500;
 
 const buildBranchSql = (condition: string) => `(SELECT delivery_id FROM webhooks.delivery
@@ -62,18 +62,18 @@ const buildPendingSql = (indexCondition: string) => `(SELECT delivery_id FROM we
 const COLUMNS_SQL =
   "d.delivery_id, d.event_id, d.event_type, d.appointment_id, d.status, d.next_attempt_at, d.created_at, d.updated_at";
 
-/** Columns in {@link COLUMNS_SQL} and {@link IS_MATCH_SQL}. query-api may not read all columns. */
+/** Columns that {@link COLUMNS_SQL} and {@link IS_MATCH_SQL} use. query-api has no right to read all columns. */
 const LOOKUP_COLUMNS = `delivery_id, event_id, event_type, appointment_id, status, next_attempt_at, created_at, updated_at, endpoint_id,
   clinic_id, application_id, branch_id, animal_id`;
 
 const toUtcSql = (parameter: string) => `${parameter}::timestamptz AT TIME ZONE 'UTC'`;
 
-/** Time of creation, as in the index. */
+/** Expression for the time of creation, exactly as in the index, so that Postgres can use the index. */
 const CREATED_AT_SQL = "(d.created_at AT TIME ZONE 'UTC')";
 
 /**
- * SQL condition that is true for a delivery of the list. It also compares only the time of the cursor, so that the
- * search in the index starts at this time.
+ * SQL condition that is true for a delivery of the list. The separate comparison with the time of the cursor is
+ * redundant, but lets the search in the index start at this time.
  */
 const IS_MATCH_SQL = `d.endpoint_id = $4::uuid AND coalesce(d.clinic_id, d.application_id) = $1::uuid AND d.application_id = $2::uuid
     AND ($8::uuid[] IS NULL OR d.branch_id IS NULL OR d.branch_id = ANY ($8::uuid[]))
@@ -87,15 +87,16 @@ const IS_MATCH_SQL = `d.endpoint_id = $4::uuid AND coalesce(d.clinic_id, d.appli
 const NEWEST_FIRST_SQL = `ORDER BY ${CREATED_AT_SQL} DESC, d.delivery_id LIMIT $5::integer + 1`;
 
 /**
- * SQL of the CTEs `endpoint` and `page_and_next_row`. `endpoint` has one row if the endpoint belongs to the caller. If it
- * is empty, Postgres does not search the endpoint's deliveries. `page_and_next_row` has one row more than the page
+ * SQL of the CTEs `endpoint` and `page_and_next_row`. `endpoint` has one row if the endpoint belongs to the caller. If
+ * it is empty, Postgres does not search the endpoint's deliveries. `page_and_next_row` has one row more than the page
  * contains, to detect a next page.
  *
- * $1: owner of the endpoint. $2: application. $3: environment. $4: endpoint. $5: limit. $6 and $7: cursor. $8: branches of the
- * installation. $9: status, or null. $10: event types. $11 and $12: time range. $13: ids, or null for all deliveries of
- * the endpoint. $14: values of `unsuccessful_status`. $15: animal access.
+ * $1: owner of the endpoint. $2: application. $3: environment. $4: endpoint. $5: limit. $6 and $7: cursor. $8: branches
+ * of the installation. $9: status, or null. $10: event types. $11 and $12: time range. $13: ids, or null for all
+ * deliveries of the endpoint. $14: values of `unsuccessful_status`. $15: animal access.
  *
- * LIMIT 1 in the lookup of an id keeps the other conditions outside, so that Postgres uses the primary key.
+ * In the lookup of an id, LIMIT 1 makes Postgres check the other conditions after the lookup, so that it uses the
+ * primary key.
  */
 const DELIVERY_PAGE_SQL = `endpoint AS MATERIALIZED (
     SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint

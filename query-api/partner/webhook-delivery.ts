@@ -15,7 +15,7 @@ const attemptErrorsText = [
   ...Object.entries(attemptErrors).map(([code, meaning]) => `- \`${code}\`: ${meaning}`),
 ].join("\n");
 
-/** An attempt `t` of a delivery. */
+/** Record of an attempt of a delivery. `t` is the attempt's row in the SQL. */
 export const webhookAttempt = defineRecord("t", {
   number: z.int().min(1),
   startedAt: instant,
@@ -32,11 +32,11 @@ export const webhookAttempt = defineRecord("t", {
 
 export const deliveryStatus = z.enum(["pending", "delivered", "failed", "skipped", "cancelled"]);
 
-/** The start of an attempt updates a delivery, but not its row. */
+/** Selects the start of the latest attempt, which counts as an update of delivery `d` but does not change its row. */
 const LAST_START_SQL =
   "SELECT started_at FROM webhooks.attempt WHERE delivery_id = d.delivery_id ORDER BY number DESC LIMIT 1";
 
-/** A delivery `d` without its attempts. */
+/** Record of a delivery without its attempts. `d` is the delivery's row in the SQL. */
 export const webhookDelivery = defineRecord(
   "d",
   {

@@ -6,8 +6,8 @@ import { instant } from "../http/fields.ts";
 import { definePartnerRead, ENDPOINT_JOIN_SQL, getEndpointKey, getOwnerId, parsePathId } from "./read.ts";
 
 /**
- * Adds what only reads return: the health of an endpoint, from the join of {@link ENDPOINT_HEALTH_JOIN_SQL}, and the end
- * of its former secrets.
+ * Adds the fields that only reads return: the endpoint's health, and the expiry of its former secret. The SQL of a read
+ * must contain {@link ENDPOINT_HEALTH_JOIN_SQL}.
  */
 const extendForReads = <Shape extends z.ZodRawShape>(endpoint: PublicRecord<Shape>) =>
   endpoint.extend(

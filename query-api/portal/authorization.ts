@@ -33,7 +33,7 @@ export const requirements = {
 
 export type PortalOperationId = keyof typeof requirements;
 
-/** Listed in the order of the checks. */
+/** Error codes of refusals, in the order of the checks. */
 export type Refusal =
   | "no_active_membership"
   | "branch_not_in_scope"
@@ -125,7 +125,7 @@ export function buildBranchIdsSql(rowName: string): string {
 /**
  * Builds the SQL of a portal operation. The SQL resolves clinic and branch, authorizes the request and then reads the
  * data, in one round trip. The SQL returns one row with the text `answer`: the code of the first refusal, or the JSON
- * of `dataSql`. With a column for each of them, Postgres would check every condition twice.
+ * of `dataSql`. If refusal and JSON were separate columns, Postgres would check every condition twice.
  *
  * @param dataSql SELECT that returns one JSON value; it can use the row `access`, and its parameters start at $3
  */

@@ -6,7 +6,7 @@ import { MAX_WINDOW_DAYS, toTimeWindow, windowParameters } from "../http/paramet
 import { describeLocalDays } from "./local-days.ts";
 import { buildJsonElementsSql, defineOperation, envelope } from "./operation.ts";
 
-/** The lists have no pages, because a branch has fewer entries than this in 31 days. */
+/** Limits of the lists. The lists have no pages, because a branch has fewer resources and time spans in 31 days. */
 const MAX_RESOURCES = 1_000;
 const MAX_TIME_SPANS = 10_000;
 
@@ -52,7 +52,7 @@ const holdSchema = z.strictObject({
   status: z.string(),
 });
 
-/** $5: local days of the window. */
+/** Selects the active resources of the authorized branch. $5: local days of the window, by time zone. */
 const resourcesSql = `SELECT resource_id, name, timezone, longest_allocation_seconds, availability_json,
     $5::jsonb -> timezone AS days FROM ${READ_MODEL_SCHEMA}.resource
   WHERE resource.clinic_id = access.clinic_id AND resource.branch_id = access.branch_id AND status = 'active'

@@ -57,7 +57,7 @@ export const getClinicContext = defineOperation({
       FROM ${READ_MODEL_SCHEMA}.entitlement e WHERE e.clinic_id = access.clinic_id), '{}'))`,
 });
 
-/** The list has no pages, because every user has fewer memberships than this. */
+/** Maximum number of clinics in the list. The list needs no pages, because no user has as many memberships. */
 const MAX_CLINICS = 500;
 
 const clinicSchema = z.strictObject({
@@ -99,7 +99,7 @@ export const listAuthorizedClinics = defineOperation({
   ) c`,
 });
 
-/** The list has no pages, because every clinic has fewer branches than this. */
+/** Maximum number of branches in the list. The list needs no pages, because no clinic has as many branches. */
 const MAX_BRANCHES = 1_000;
 
 const branchSchema = z.strictObject({

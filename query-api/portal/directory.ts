@@ -51,7 +51,7 @@ export const listServices = defineOperation({
   getValues: ({ limit, includeInactive }) => [limit, includeInactive],
 });
 
-/** The list has no pages, because every clinic has fewer staff members than this. */
+/** Maximum number of staff members in the list. The list needs no pages, because no clinic has as many. */
 const MAX_STAFF_MEMBERS = 1_000;
 
 const staffMemberSchema = z.strictObject({
@@ -74,9 +74,9 @@ const staffMemberSchema = z.strictObject({
 });
 
 /**
- * Selects one membership of staff member `s`. The membership refers to the staff member, or to no staff member but to
- * the user of `s`. Prefers the oldest active membership, which decides about access, then the newest invited
- * one, then the newest revoked one.
+ * Selects one membership of staff member `s`: a membership with the id of the staff member, or a membership without
+ * such an id but with the user of `s`. Prefers the oldest active membership, which decides about access, then the
+ * newest invited one, then the newest revoked one.
  */
 const membershipOfStaffSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.membership m
   WHERE m.clinic_id = s.clinic_id

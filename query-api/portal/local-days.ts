@@ -2,22 +2,23 @@ import { LRUCache } from "lru-cache";
 import { DAY_MS, findDay, type LocalDay } from "../../shared/domain/time/local-time.ts";
 import { toInstantInRange } from "../../shared/domain/time/rfc3339.ts";
 
-/** About 2 MB. */
+/** Maximum number of local days in the cache. They occupy about 2 MB. */
 const MAX_CACHED_DAYS = 5_000;
 
-/** Local days by time zone and day in UTC. A day in UTC is part of two local days, or of three if one has no length. */
+/** Local days by time zone and UTC day. A UTC day overlaps two local days, or three if one of them was skipped. */
 const cachedDays = new LRUCache<string, LocalDay[]>({
   maxSize: MAX_CACHED_DAYS,
   sizeCalculation: ({ length }) => length,
 });
 
 /**
- * Describes the local days that overlap a time window, for a parameter of an SQL statement. Postgres converts no times,
- * because it may not know a time zone of this runtime, or know other offsets.
+ * Describes the local days that overlap a time window, for a parameter of an SQL statement. Postgres does not convert
+ * the times, because it may lack a time zone of this runtime, or use other offsets for it.
  *
  * @param fromMs start of the window, inclusive, in milliseconds since 1970
  * @param toMs end of the window, exclusive, in milliseconds since 1970
- * @returns a JSON object by time zone. `from` and `to` limit all days together; `firstDate` and `lastDate` are their dates
+ * @returns a JSON object by time zone. `from` and `to` are the start of the first day and the end of the last day;
+ *   `firstDate` and `lastDate` are their dates
  */
 export function describeLocalDays(timeZones: readonly string[], fromMs: number, toMs: number): string {
   const entries = timeZones.map((timeZone) => {

@@ -34,11 +34,13 @@ export interface PortalOperation<Declared extends QueryParameters = QueryParamet
   /**
    * SELECT that returns the body without the envelope, as one JSON object. The SELECT can use the row `access` with
    * clinic, branch and membership. $1 is the user, and $2 is the request's time. The results of `getValues` start at
-   * $3. The SELECT must restrict every table to `access.clinic_id`. If `getValues` did not know a time zone that the
-   * SELECT needs, it returns a JSON array of such time zones instead.
+   * $3. The SELECT must restrict every table to `access.clinic_id`. If the SELECT needs time zones that were not passed
+   * to `getValues`, it returns a JSON array of these time zones instead.
    */
   sql: string;
   /**
+   * Returns the values of the SQL parameters from $3 on.
+   *
    * @param now milliseconds since 1970
    * @param timeZones time zones that the SQL may need
    */

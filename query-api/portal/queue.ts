@@ -5,7 +5,7 @@ import { calendarDate, instant, uuid } from "../http/fields.ts";
 import { describeLocalDays } from "./local-days.ts";
 import { buildJsonElementsSql, datedEnvelope, defineOperation } from "./operation.ts";
 
-/** The lists have no pages, because a front desk has fewer entries than this per day. */
+/** Maximum number of entries in each list. The lists have no pages, because a front desk has fewer entries per day. */
 const MAX_ENTRIES = 1_000;
 
 const ticketSchema = z.strictObject({

@@ -15,12 +15,12 @@ export interface PortalDependencies {
   readRow: ReadRow;
 }
 
-/** Time zones of about 10,000 users, 3 MB. */
+/** Maximum number of time zones in the cache, enough for about 10,000 users. They occupy about 3 MB. */
 const MAX_TIME_ZONES = 10_000;
 
 /**
- * Time zones by user that the user's reads have needed. The SQL of a read names the time zones that it needs, and then
- * the read is repeated with them. Later reads of the user are not repeated.
+ * Time zones that the reads of each user have needed, by user. If the SQL of a read lacks time zones, it returns their
+ * names, and the read is repeated with them. Later reads of the user are not repeated.
  */
 type TimeZoneCache = LRUCache<string, readonly string[]>;
 

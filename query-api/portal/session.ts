@@ -26,14 +26,14 @@ export type SessionSettings = Config<
   "PORTAL_COOKIE_NAME" | "PORTAL_JWT_ISSUER" | "PORTAL_JWT_SECRET" | "PORTAL_JWKS_URL"
 >;
 
-/** Default lifetime of a session's access token. The provider cannot issue other tokens while it is unavailable. */
+/** Time to use cached keys while the provider is unavailable: the default lifetime of the last tokens it issued. */
 const MAX_STALE_KEY_AGE_MS = 60 * 60_000;
 
 const MIN_RSA_KEY_BITS = 2_048;
 
 /**
- * Maximum memory for verified sessions: about 10,000. A cache helps because a browser sends the same cookie with every
- * request.
+ * Maximum memory for verified sessions, in bytes: about 10,000 sessions. A cache helps because a browser sends the same
+ * cookie with every request.
  */
 const MAX_CACHE_BYTES = 4 * 1024 * 1024;
 
@@ -89,12 +89,12 @@ export async function createSessionVerifier(settings: SessionSettings, logger: L
   };
 }
 
-/** HTTP requires a challenge (RFC 9110, section 15.5.2). Browsers ignore its scheme, which is not registered. */
+/** Creates a 401 with the required challenge (RFC 9110, section 15.5.2). Browsers ignore its unregistered scheme. */
 function createSessionError(code: "authentication_required" | "session_expired", cause?: unknown): ApiError {
   return new ApiError(401, code, { headers: { "WWW-Authenticate": 'Cookie realm="portal"' }, cause });
 }
 
-/** Selects the key by algorithm, so that a public key is never used as a shared secret or vice versa. */
+/** Creates a key lookup by algorithm, so that a public key is never used as a shared secret or vice versa. */
 async function createSessionKeys(
   settings: SessionSettings,
   logger: Logger,
@@ -151,7 +151,7 @@ function selectCookies(header: string, prefix: string): string {
   return cookies.join(";");
 }
 
-/** Maximum number of cookies that contain one session. More do not fit into the headers of a request. */
+/** Maximum number of cookies that contain one session. More cookies do not fit into the headers of a request. */
 const MAX_CHUNKS = 10;
 
 const BASE64_PREFIX = "base64-";

@@ -81,7 +81,7 @@ const MAX_CACHE_BYTES = 5 * 1024 * 1024;
 
 const TOKEN_BYTES = 1_000;
 
-/** Keeps verified tokens until they expire. Suitable only for keys that do not change while the process runs. */
+/** Caches verified tokens until they expire. Suitable only if the keys do not change while the process runs. */
 export function cacheVerifiedTokens(verifyToken: TokenVerifier): TokenVerifier {
   const newCache = () =>
     new LRUCache<string, VerifiedToken>({ maxSize: MAX_CACHE_BYTES, sizeCalculation: () => TOKEN_BYTES });

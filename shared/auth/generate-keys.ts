@@ -5,9 +5,9 @@ import type { Config, Settings } from "../runtime/config.ts";
 export type KeySetting = Extract<keyof Settings, `${string}_KEYS`>;
 
 /**
- * Generates a key, and returns the value of a setting with this key.
+ * Generates a key. Returns the new value of the setting, which contains this key.
  *
- * @param former keys of the setting. The former keys stay before the new key, and the key in use does not change.
+ * @param former current value of the setting. Its keys stay before the new key, so that the key in use does not change
  */
 export async function generateKeys(setting: KeySetting, former?: Config<KeySetting>[KeySetting]): Promise<string> {
   const purpose = setting.toLowerCase().replace(/(_signing|_secret)?_keys$/, "");

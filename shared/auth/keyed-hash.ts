@@ -1,15 +1,15 @@
 import { createHmac, hkdfSync } from "node:crypto";
 import type { Config } from "../runtime/config.ts";
 
-/** HMACs (SHA-256, hex) of texts. Without the key, nobody can find a text by trying all texts. */
+/** Computes HMACs (SHA-256, hex). Without the key, nobody can find a hashed text by trying all possible texts. */
 export interface KeyedHash {
   /** Returns the HMAC with the current key. */
   hash(text: string): string;
-  /** Returns the HMACs with all keys, which include former ones that are still configured. */
+  /** Returns the HMACs with the current key and with all former keys that are still configured. */
   listHashes(text: string): string[];
 }
 
-/** Creates HMACs with keys for one purpose, which are derived from the master keys of personal data. */
+/** Creates a keyed hash for one purpose. The HMAC keys are derived from the master keys of personal data. */
 export function createKeyedHash(
   { current, keys }: Config<"PERSONAL_DATA_KEYS">["PERSONAL_DATA_KEYS"],
   purpose: string,

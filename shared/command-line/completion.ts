@@ -30,7 +30,8 @@ export function formatCompletionScript(shell = ""): string | undefined {
 /**
  * Lists the words that can follow, each with a description after a tab.
  *
- * @param commandLines texts of the command lines; the first one has no name of its own
+ * @param commandLines texts of the command lines: first those of `clinic` itself, then those of programs such as
+ *   `clinic audit`
  * @param words words after the program's name; the last one is incomplete
  */
 export function completeWords([main, ...others]: readonly CommandLineTexts[], words: readonly string[]): string[] {

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { formats } from "../domain/events/fields.ts";
 import { type Option, option } from "./option.ts";
 
-/** Form of a field on a command line, in a help text and in a document. */
+/** Properties of a field that its command-line option, help text and documentation show. */
 interface FieldForm {
   /** Schema of the value, without its wrappers for null and a default. */
   core: z.ZodType;
@@ -12,7 +12,7 @@ interface FieldForm {
   isNullable: boolean;
 }
 
-/** Returns what a schema and its wrappers say about the field. */
+/** Collects the properties of a field from its schema and the schema's wrappers. */
 function inspectField(schema: z.ZodType): FieldForm {
   const form: FieldForm = {
     core: schema,

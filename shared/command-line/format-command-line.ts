@@ -25,7 +25,7 @@ export async function suggestNext(
   if (columns !== undefined && !isJson) await writeError(`Next: ${formatCommandLine(args)}`);
 }
 
-/** Breaks a command line before its options, like a shell would continue it, so that lines fit the width. */
+/** Breaks a command line before its options, with a backslash as in a shell, so that lines fit the width. */
 export function foldCommandLine(commandLine: string, width: number): string {
   const [firstWords = "", ...otherWords] = commandLine.split(/ (?=--)/);
   let line = firstWords;

@@ -101,7 +101,7 @@ function describeUsageError({ code, exitCode, message }: CommanderError) {
   return { exitCode: exitCode === 0 ? EXIT_CODE.done : EXIT_CODE.badInput, line: line.replace(/^error: /, "") };
 }
 
-/** Verbs that people try, and the verbs of commands with this meaning. */
+/** Verbs that operators often try, with the verbs that the commands use instead. */
 const SYNONYMS = [
   { tried: ["move"], verbs: ["reschedule"] },
   {
@@ -114,8 +114,8 @@ const SYNONYMS = [
 ];
 
 /**
- * Returns the arguments for the parser. If they name an unknown command, omits `--help`, for which the parser would print
- * the help of the parent.
+ * Returns the arguments for the parser. Omits `--help` if they name an unknown command, because the parser would
+ * otherwise print the help of the parent command instead of an error.
  *
  * @throws {CommanderError} that suggests another verb
  */

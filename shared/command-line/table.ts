@@ -3,7 +3,7 @@ import { escapeControlCharacters, type Terminal } from "./terminal.ts";
 
 /**
  * Formats rows as a table. If the terminal is narrower than the table, each row becomes a record with one line for each
- * value. Values are never truncated, because the next command needs ids.
+ * value. Values are never truncated, because operators need complete ids for the next command.
  *
  * @param rows values by name; all rows have the same names
  */

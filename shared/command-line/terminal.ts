@@ -12,8 +12,8 @@ export interface Terminal {
   /** Writes a line to standard error. Resolves when more lines can be written. */
   writeError(line: string): Promise<void>;
   /**
-   * Replaces the progress line at the end of the output, until the next line is written; undefined if standard error is
-   * not a terminal.
+   * Shows a text as the progress line, in place of the previous one. The line disappears when the next line is written.
+   * Undefined if standard error is not a terminal.
    */
   redraw: ((text: string) => void) | undefined;
   /** Width of standard output in characters; undefined if standard output is not a terminal. */

@@ -11,15 +11,15 @@ export interface Aggregate<C extends Category, State> {
   /** Returns the state after the next event. The state is undefined before the first event. */
   evolve(state: State | undefined, event: EventOf<C> & { metadata: NewEventMetadata }): State | undefined;
   /**
-   * Returns the person whose personal data the events contain. The state is the one after the event. Required if an
-   * event of the category has personal fields.
+   * Returns the person whose personal data the events contain. Receives the state after the event. Required if an event
+   * of the category has personal fields.
    */
   personOf?(state: State): Person;
   /**
-   * Returns an event that contains the state. Commands append it after every {@link SUMMARY_INTERVAL} changes, so that
-   * the cost of a command does not depend on the number of earlier changes. Required if the category's streams are
-   * bound by summaries. A summary must contain no personal data. It hides the first event of the stream, so
-   * appointments have none: their first event answers a repeated request.
+   * Returns a summary: an event that contains the whole state. Commands append it after every {@link SUMMARY_INTERVAL}
+   * changes, so that the cost of a command does not depend on the number of earlier changes. Required if the streams of
+   * the category are bounded by summaries. A summary must contain no personal data. It hides earlier events, so
+   * appointments have no summaries: their first event answers a repeated request.
    */
   summarize?(state: State): EventOf<C>;
 }
@@ -40,7 +40,7 @@ export type Decision<State, Event> = (state: State | undefined) => Event[];
 
 type TypeOf<C extends Category> = keyof C["events"] & string;
 
-/** Returns what an event changes. */
+/** Function that returns the new state, or the changed members of the state, after an event. */
 type Evolve<C extends Category, Type extends TypeOf<C>, State, Result> = (
   data: z.output<C["events"][Type]>,
   state: State,
@@ -50,9 +50,9 @@ type Evolve<C extends Category, Type extends TypeOf<C>, State, Result> = (
 /**
  * Defines an aggregate by a function for each type of event.
  *
- * @param creating functions of the events that create the state or replace it as a whole
- * @param changing functions of the other events, which return the changed members of the state. These events have no
- *   effect before the state exists
+ * @param creating functions for the types of events that create the state or replace it as a whole
+ * @param changing functions for the other types of events, which return the changed members of the state. These events
+ *   have no effect before the state exists
  */
 export function defineAggregate<C extends Category, State, Creating extends TypeOf<C>>(
   category: C,
@@ -74,8 +74,8 @@ export function defineAggregate<C extends Category, State, Creating extends Type
 }
 
 /**
- * Creates a function that defines decisions. Each one decides a command that records one event of an aggregate. The
- * event gets the values of the command that its schema declares.
+ * Returns a function that defines a decider for a type of event of the aggregate. The decider records one event, or
+ * none if nothing changes. The event contains those values of the command that the event's schema declares.
  *
  * @param requireState returns the state to which the command applies, or throws a {@link DomainError}
  */

@@ -6,7 +6,7 @@ import type { Instant } from "./time/rfc3339.ts";
  * Requires that an aggregate exists.
  *
  * @param objectName name of the aggregate in snake_case, for the error's code and message
- * @throws {DomainError} `<what>_not_found`
+ * @throws {DomainError} `<objectName>_not_found`
  */
 export function requireExisting<State>(state: State | undefined, objectName: string): State {
   if (state !== undefined) return state;
@@ -18,7 +18,7 @@ export function requireExisting<State>(state: State | undefined, objectName: str
  * so that the existence of the aggregate is not revealed.
  *
  * @param objectName name of the aggregate in snake_case, for the error's code and message
- * @throws {DomainError} `<what>_not_found`
+ * @throws {DomainError} `<objectName>_not_found`
  */
 export function requireOwnedBy<State extends { clinicId: string }>(
   clinicId: string,
@@ -34,7 +34,7 @@ export function requireOwnedBy<State extends { clinicId: string }>(
  *
  * @param registeredData data of the existing registration; undefined if the aggregate does not exist
  * @param objectName name of the aggregate in snake_case, for the error's code and message
- * @throws {DomainError} `<what>_exists` if the id is already registered with other data
+ * @throws {DomainError} `<objectName>_exists` if the id is already registered with other data
  */
 export function registerIdempotently<Event extends { data: object }>(
   registeredData: Event["data"] | undefined,
@@ -53,7 +53,7 @@ export function refuseExisting(state: object | undefined, objectName: string): v
 }
 
 /**
- * Requires that a credential does not expire, or expires later.
+ * Requires that a credential has no expiry time or a future expiry time.
  *
  * @param now milliseconds since 1970
  * @throws {DomainError} `expiry_passed`

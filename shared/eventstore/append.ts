@@ -34,11 +34,12 @@ export class UnexpectedRevisionError extends Error {
 }
 
 /**
- * Appends events to a stream atomically, in a call of its own. Repeating an append has no effect, because the server
+ * Appends events to a stream atomically, in a separate call. Repeating an append has no effect, because the server
  * recognises the events by their ids and the expected revision.
  *
- * This function replaces the client's `appendToStream`, which depends on a list of the server's methods that the client
- * requests once, and on one call for the appends of all clients. If one of them fails, later appends fail.
+ * This function replaces the client's `appendToStream`, which depends on a list of the server's methods and on one call
+ * for the appends of all clients. The client requests the list only once. If the request or the call fails, later
+ * appends fail.
  *
  * @param expectedRevision last revision of the stream; -1 for a stream without events
  * @param timeoutMs time limit, on the client and on the server

@@ -17,12 +17,12 @@ import { toGrpcClient } from "./grpc-client.ts";
 const IDLE_MS = 1_000;
 
 /**
- * Time without a shared call after an append has reached its time limit in a call without any response. A load balancer
- * that buffers calls would otherwise delay every append. Milliseconds.
+ * Time in milliseconds for which a connection has no shared call, after an append timed out in a call without any
+ * response. Otherwise, a load balancer that buffers calls would delay every append.
  */
 const PAUSE_MS = 60_000;
 
-/** Ends of these pauses, in milliseconds of `performance.now`. */
+/** Times at which connections may have shared calls again, as values of `performance.now()`. */
 const pauseEnds = new WeakMap<StreamsClient, number>();
 
 /** The call for the next appends of a connection. The client has one gRPC client for each connection. */

@@ -2,8 +2,8 @@ import { type EventStoreDBClient, UnavailableError } from "@eventstore/db-client
 import type { Channel, Client, connectivityState, experimental } from "@grpc/grpc-js";
 
 /**
- * Members with which the client sends its own requests. The members are protected or private. Requests that use them
- * share the client's connection with its discovery, TLS and credentials.
+ * Protected and private members of the client, with which it sends its own requests. Requests through these members
+ * share the client's connection, discovery, TLS and credentials.
  */
 interface GrpcClient {
   execute: EventStoreDBClient["execute"];
@@ -11,7 +11,7 @@ interface GrpcClient {
   GRPCStreamCreator: EventStoreDBClient["GRPCStreamCreator"];
   /** Calls that `dispose` cancels. */
   disposableStreams: Set<unknown>;
-  /** Returns the connection of the next requests. The client replaces it if the server is unavailable to a request. */
+  /** Returns the connection for the next requests. After an UNAVAILABLE error, the client replaces the connection. */
   getChannel(): Promise<Channel>;
   createChannel(): Promise<Channel>;
   /** Replaces the connection of a failed request if the error says that the server is unavailable. */
@@ -26,7 +26,7 @@ const CONNECT_TIMEOUT_MS = 10_000;
 
 /**
  * Makes a client connect directly, replace every connection that fails, and receive uncompressed messages. Without this
- * function, two failures last until a restart.
+ * function, a connection to a server that does not respond would last until a restart.
  */
 export function prepareConnections(client: EventStoreDBClient): void {
   // Otherwise gRPC sends all connections through the proxy in `https_proxy` or `http_proxy`, even those to 127.0.0.1. The
@@ -47,7 +47,7 @@ export function prepareConnections(client: EventStoreDBClient): void {
 
 const [CONNECTING, SHUTDOWN]: [connectivityState.CONNECTING, connectivityState.SHUTDOWN] = [1, 4];
 
-/** Calls `replace` if a server accepts a connection but does not respond. Requests would wait for it without end. */
+/** Calls `replace` if a server accepts a connection but does not respond, because requests would wait forever. */
 function limitConnecting(channel: Channel, replace: () => void): void {
   const state = channel.getConnectivityState(false);
   if (state === SHUTDOWN) return;
@@ -63,10 +63,11 @@ interface ChannelWithFilters {
 /**
  * Makes servers send uncompressed messages on a channel. KurrentDB 25.1 and later compress every message for clients
  * that accept gzip. Without compression, KurrentDB 26.1 on two cores sends 19,000 events/s instead of 3,600 to 5,400,
- * and a rebuild handles 8,900 instead of 2,700.
+ * and a rebuild handles 8,900 events/s instead of 2,700.
  *
  * grpc-js sets the header `grpc-accept-encoding` to `identity,deflate,gzip` in a filter that runs after all
- * interceptors, and has no option for it. This function adds a filter after that one. Other channels of the process do not change.
+ * interceptors, and has no option for the header. This function adds another filter, which removes the header. Other
+ * channels of the process do not change.
  */
 function refuseCompression(channel: Channel): void {
   const { factories } = (channel as unknown as ChannelWithFilters).internalChannel.filterStackFactory;

@@ -51,17 +51,17 @@ export const EMPTY_STREAM = -1n;
 
 export const REQUEST_TIMEOUT_MS = 4_000;
 
-/** Events of a page when a stream is read backwards. */
+/** Number of events per page when a stream is read backwards. */
 const PAGE_SIZE = 100;
 
-/** Events of a page when a stream is read from its start. The time limit applies to each page. */
+/** Number of events per page when a stream is read from its start. The time limit applies to each page. */
 const FORWARD_PAGE_SIZE = 500;
 
 export interface EventLog {
   /**
-   * Reads the events of a stream that its state depends on, in order: from a recent complete event
-   * ({@link getCompleteTypes}), or from the start. Returns an empty array if the stream does not exist or was deleted.
-   * If the first events were deleted, returns the other events.
+   * Reads the events that determine the state of a stream, in order. Starts at a recent event that makes all earlier
+   * events irrelevant ({@link getCompleteTypes}), or else at the first event. Returns an empty array if the stream does
+   * not exist or was deleted. If the first events were deleted, returns the other events.
    *
    * @param maxRevision last revision to read; all revisions if undefined
    * @param signal aborts when nobody waits for the events any longer. The read then throws the signal's reason before
@@ -95,8 +95,8 @@ export interface EventLog {
    * @throws {LogUnavailableError}
    * @throws {KeyStoreUnavailableError} if the data keys of the events' personal data are unavailable
    * @throws {EventSchemaError} if an event is invalid; in this case, no event is appended
-   * @throws {DomainError} `event_too_large` or `too_many_changes` if the events exceed the limit of the log or the stream,
-   *   or `object_deleted` if the stream was deleted permanently, or all its events were; in these cases, no event is
+   * @throws {DomainError} `event_too_large` or `too_many_changes` if the events exceed the limit of the log or the
+   *   stream; `object_deleted` if the stream or all its events were deleted permanently. In these cases, no event is
    *   appended
    */
   append(stream: string, expectedRevision: bigint, events: NewEvent[]): Promise<bigint>;
@@ -153,7 +153,7 @@ export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLo
     return events;
   }
 
-  /** Reads pages backwards until one has a complete event. Earlier events of that page are dropped, later ones kept. */
+  /** Reads pages backwards until a page has an event of a complete type. Returns that event and all later events. */
   async function readBack<Event extends CatalogEvent>(
     stream: string,
     completeTypes: readonly string[],
@@ -223,8 +223,8 @@ export function isMissingStream(error: unknown): boolean {
 const MAX_APPEND_BYTES = 1024 * 1024;
 
 /**
- * Checks that events are valid, and that the stream may get so long and the log accepts their size. Personal data is
- * short, so the size before encryption is sufficient.
+ * Checks that events are valid, that the stream does not exceed its maximum length, and that the log accepts the size.
+ * Personal data is short, so checking the size before encryption is sufficient.
  *
  * @throws {EventSchemaError}
  * @throws {DomainError} `event_too_large`, `too_many_changes`
@@ -240,13 +240,13 @@ export function requireAppendable(stream: string, expectedRevision: bigint, even
   if (byteCount > MAX_APPEND_BYTES) throw new DomainError("event_too_large", "the data is larger than 1 MiB");
 }
 
-/** A closed connection can fail an append twice: its call ends, and the repeat ends with the client's old connection. */
+/** Maximum number of attempts. A closed connection can fail two: the shared call, and a call on the old connection. */
 const MAX_ATTEMPTS = 3;
 
 /**
  * Repeats an append whose outcome is unknown. A repeat has the same ids, so the events are appended at most once. Only
- * the first attempt shares a call. So an append that makes the server end its call, or block it, affects other appends
- * once, and each append ends with its own error.
+ * the first attempt shares a call with other appends. If an append makes the server end or block this call, the other
+ * appends are repeated separately, and fail only with their own errors.
  */
 async function appendAtMostOnce(
   client: EventStoreDBClient,
@@ -273,8 +273,8 @@ async function appendAtMostOnce(
 }
 
 /**
- * Exceptions of a server whose limits are below {@link MAX_APPEND_BYTES}. Only KurrentDB limits the size of an event,
- * and the client does not know that exception.
+ * Exceptions of a server that refuses an append because of a limit below {@link MAX_APPEND_BYTES}. Only KurrentDB
+ * throws the second exception, which the client does not know.
  */
 const SIZE_EXCEPTIONS: readonly unknown[] = ["maximum-append-size-exceeded", "maximum-append-event-size-exceeded"];
 
@@ -339,7 +339,7 @@ const DISCOVERY_FAILURE_PATTERN = /^Failed to discover/;
  */
 const TEMPORARY_CODES: readonly unknown[] = [1, 4, 8, 10, 13, 14];
 
-/** Returns true if a client error is temporary. A node that is not the leader reports the leader, which is used next. */
+/** Returns true if a client error is temporary. After a {@link NotLeaderError}, the client uses the reported leader. */
 function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code } = error as { code?: unknown };

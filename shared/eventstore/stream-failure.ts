@@ -4,7 +4,7 @@ import { quarantineStreams } from "../domain/events/quarantine.ts";
 import { EventSchemaError } from "../domain/events/stored-event.ts";
 import type { EventLog } from "./log.ts";
 
-/** A stream that the services read. The stream may be empty. */
+/** Small stream that all services may read, to test whether the log responds. The stream may be empty. */
 const OTHER_STREAM = toStreamName(quarantineStreams, "streams");
 
 /**

@@ -53,13 +53,13 @@ interface StoredSubscriptionOptions {
    */
   after: bigint | typeof END | undefined;
   signal: AbortSignal;
-  /** Events that the server sends. If undefined, it sends all events, also the log's own. */
+  /** Filter of the events to send. If undefined, the server sends all events, including system events. */
   filter?: Filter;
   /** If true, the subscription throws if the server sends nothing for too long. Use it for reads that end. */
   endsOnSilence?: boolean;
 }
 
-/** Number of 32-event batches after which the server reports its progress. The subscription ignores these reports. */
+/** Number of 32-event batches between two progress reports of the server. The subscription ignores the reports. */
 const CHECKPOINT_INTERVAL_BATCHES = 1_000;
 
 /** A stored event with its position, or the signal that all stored events have been delivered. Live events follow. */
@@ -117,8 +117,8 @@ export async function* subscribeToLog(options: StoredSubscriptionOptions): Async
 }
 
 /**
- * Ignores a failed `unsubscribe`. The loop over the subscription has already thrown the connection error that made it
- * fail.
+ * Ignores a failed `unsubscribe`. The loop over the subscription has already thrown the connection error that caused
+ * the failure.
  */
 function ignoreUnsubscribeError(): void {}
 
@@ -163,8 +163,8 @@ interface Watch {
 const watchesByChannel = new WeakMap<Channel, Set<Watch>>();
 
 /**
- * Calls the listener when the channel has closed or has connected again. Earlier calls of the channel keep their
- * connection. All listeners share one watch of the channel, because gRPC cannot remove a watch.
+ * Calls the listener when the channel has closed or has connected again, because earlier calls of the channel keep the
+ * old connection. All listeners share one watch of the channel, because gRPC cannot remove a watch.
  *
  * @returns a function that removes the listener
  */

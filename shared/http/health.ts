@@ -64,7 +64,7 @@ export function createEventStoreReadinessCheck(client: EventStoreDBClient, logge
   };
 }
 
-/** Sends an append that the leader of the log refuses, because the stream never has this revision. Writes nothing. */
+/** Tests appends without writing, with an append that the log's leader refuses because of an impossible revision. */
 async function requireAppends(client: EventStoreDBClient): Promise<void> {
   const event = { id: randomUUID(), type: "Probed", contentType: "application/json", data: EMPTY, metadata: EMPTY };
   try {

@@ -52,7 +52,7 @@ export function toCallerAddress(text: string): string {
 /** Maximum number of parameters in a query. No operation has half as many parameters. */
 const MAX_QUERY_MEMBERS = 100;
 
-/** Beginning of the paths of the portal API. The contract has no error for an invalid query. */
+/** Beginning of the paths of the portal API, whose contract has no error for a query with too many parameters. */
 const PORTAL_PREFIX = "/api/v1/";
 
 /**

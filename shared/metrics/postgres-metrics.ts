@@ -44,7 +44,7 @@ export function registerPoolMetrics(registry: Registry, pools: readonly pg.Pool[
   );
 }
 
-/** Limits that {@link registerRateLimitMetrics} reports even before the first refusal: the first words of their keys. */
+/** Names of the limits that {@link registerRateLimitMetrics} reports even before the first refusal. */
 const LIMITS = ["installation", "address", "refused", "reset", "token"];
 
 /** Registers the metrics of a rate limiter, and returns the functions that update them. */

@@ -11,7 +11,7 @@ export interface Page {
   path: string;
   type: string;
   body: Buffer;
-  /** Hash of the body. The ETag is weak, because both encodings of a page have the same one. */
+  /** Hash of the body. The ETag is weak, because the plain and the compressed form of a page have the same ETag. */
   etag: string;
 }
 

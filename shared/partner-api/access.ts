@@ -65,7 +65,7 @@ export function hasClinic<State extends PartnerState>(state: State): state is St
   return "clinicId" in state;
 }
 
-/** Returns the owner of the endpoints that a request concerns: the application, at the clinic that the request names. */
+/** Returns the owner of the requested endpoints: the application at a clinic, or the application without a clinic. */
 export function toEndpointOwner(state: PartnerState): EndpointOwner {
   const { applicationId, environment } = state;
   return { applicationId, clinicId: hasClinic(state) ? state.clinicId : null, environment };

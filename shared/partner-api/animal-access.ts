@@ -24,8 +24,8 @@ export function buildIsAnimalVisibleSql(sql: {
 }
 
 /**
- * SQL condition for a delivery `d` whose branch and animal its application may see. To partners, other deliveries appear
- * not to exist. Use {@link buildIsDeliveryVisibleSql} if the statement knows the installation.
+ * SQL condition that the application of a delivery `d` may see its branch and animal. All other deliveries must appear
+ * to partners as missing. If the statement knows the installation, use {@link buildIsDeliveryVisibleSql} instead.
  */
 export const IS_DELIVERY_VISIBLE_SQL = `(d.branch_id IS NULL OR EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.installation i
     WHERE i.application_id = d.application_id AND i.clinic_id = d.clinic_id

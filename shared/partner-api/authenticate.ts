@@ -15,7 +15,7 @@ import { refuseKnownExcess } from "./rate-limits.ts";
  */
 const MAX_APPLICATION_REQUESTS = 100;
 
-/** Time in which the access data of a refused request can refuse further requests. Milliseconds. */
+/** Time for which the access data of a refused request is kept to refuse further requests. Milliseconds. */
 export const REFUSAL_MEMORY_MS = 1_000;
 
 const MAX_MEMORY_BYTES = 4 * 1024 * 1024;
@@ -41,7 +41,7 @@ export function createAuthentication(options: { verify: TokenVerifier; limiter: 
     ttl: REFUSAL_MEMORY_MS,
   });
   const positionHeader = getPositionHeader(brand).toLowerCase();
-  /** Access data that is older than the log position of a request must not refuse the request. */
+  /** Ignores kept access data if the request has a log position, because the data may be older than the position. */
   const findRefusedRecord = (ctx: Koa.Context, query: AccessQuery) => {
     const record = refusedRecords.get(toKey(query));
     return record && listHeaderValues(ctx.req, positionHeader).length === 0 ? record : undefined;

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** A record of the partner API, with everything that follows from its declaration. */
+/** A record of the partner API: its schema, its SQL expression, and functions that convert objects and rows to it. */
 export interface PublicRecord<Shape extends z.ZodRawShape> {
   schema: z.ZodObject<Shape, z.core.$strict>;
   /** SQL of the record as a JSON object, from a row of the record's table. */

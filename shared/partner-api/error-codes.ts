@@ -1,6 +1,6 @@
 /**
- * Errors of the partner API with their meaning and what to do, by the way to handle them. The operations declare the
- * statuses.
+ * Error codes of the partner API, grouped by how partners handle them. Each text states the meaning and what to do. The
+ * operations declare the HTTP statuses.
  */
 export const errorGroups = {
   retry: {

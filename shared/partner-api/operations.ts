@@ -40,7 +40,7 @@ const forOwner = defineWith({ requiresClinic: true, isForOwner: true });
 const ENDPOINT = "/webhook-endpoints/:endpointId";
 const DELIVERY = `${ENDPOINT}/deliveries/:deliveryId` as const;
 
-/** Operations on the webhook endpoints of an owner. */
+/** Operations on the webhook endpoints of an owner: of a clinic, or of the application. */
 const endpointOperations = {
   listWebhookEndpoints: forOwner("GET /webhook-endpoints", "webhooks:read", "List webhook endpoints"),
   createWebhookEndpoint: forOwner("POST /webhook-endpoints", "webhooks:write", "Create webhook endpoint"),
@@ -102,14 +102,14 @@ export type EndpointOperationId = keyof typeof endpointOperations;
 
 export const APPLICATION_PATH = "/application";
 
-/** Returns the operation as it is served: for a clinic, and, if it has two owners, also for the application. */
+/** Returns the operation and, if `isForOwner` is true, its copy for the application, which has another path. */
 export function listMounts(operation: PartnerOperation): PartnerOperation[] {
   const { path, isForOwner } = operation;
   const atApplication = { ...operation, path: `${APPLICATION_PATH}${path}`, requiresClinic: false };
   return isForOwner ? [operation, atApplication] : [operation];
 }
 
-/** Describes the operations of the application, which the document does not list. */
+/** Describes the operations on the application's endpoints, which the API reference does not list separately. */
 const applicationText = `An endpoint can also belong to the application. All operations on its endpoints have the path \`${APPLICATION_PATH}/webhook-endpoints\` and need no clinic header. Such an endpoint receives events about the application's access to all clinics, also to those that revoke it: ${publicEventTypes.application.map((type) => `\`${type}\``).join(", ")}. It has no \`branchIds\`, \`ordering\` or \`asymmetricSignature\`.`;
 
 type PathOf<Id extends PartnerOperationId> = (typeof partnerOperations)[Id]["path"];

@@ -8,7 +8,7 @@ import { type AppointmentChange, type ChangingField, changingFields, type eventB
 
 type Snapshot = ReturnType<typeof appointmentSnapshot.pick>;
 
-/** State of what an event changes. */
+/** States of the endpoint or the appointment that an event changes. */
 interface EventContext {
   /** The endpoint after the event. */
   endpoint?: Pick<Endpoint, "id" | "url" | "status">;
@@ -24,11 +24,11 @@ interface PublicEvent {
   title: string;
   /** Further text for the API reference. */
   text: string;
-  /** Name of the schema of its body in the API reference. */
+  /** Name of the body's schema in the API reference. */
   body: keyof typeof eventBodies;
   /**
-   * Functions by the type of the event in the log that return the data of the body, or undefined if partners do not
-   * receive the event.
+   * Functions that return the data of the public event, by type of the causing event in the log. A function returns
+   * undefined if partners do not receive the event.
    */
   from: {
     readonly [Type in CatalogEventType]?: (
@@ -82,7 +82,7 @@ each clinic or link.`;
 const toAppointment = ({ metadata }: Cause, { before, after }: EventContext) =>
   after && { appointment: after, ...(before && { change: describeChange(before, after, metadata) }) };
 
-/** The withdrawal of a code that was not redeemed ends no link. */
+/** Returns undefined for the withdrawal of a code that was not redeemed, because it ends no link. */
 const toLink = ({
   data: { linkId: id, animalId },
 }: Extract<Cause, { type: "AnimalLinked" | "AnimalLinkWithdrawn" }>) =>
@@ -202,7 +202,7 @@ const causes = new Map(
   ),
 );
 
-/** Returns the type under which partners receive events of a type. Null if they do not receive them. */
+/** Returns the public type for an event type of the log; null if partners do not receive such events. */
 export function getPublicType(type: CatalogEventType): PublicEventType | null {
   return causes.get(type)?.type ?? null;
 }

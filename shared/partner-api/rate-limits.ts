@@ -83,10 +83,10 @@ export function limitResets(limiter: RateLimiter): Koa.Middleware<ClinicState> {
 }
 
 /**
- * Limits the link codes that an installation can guess. A code counts before it is examined. The count of a correct
- * code is taken back, so correct codes have no limit. After the last permitted wrong code, correct codes are refused
- * too. Codes of an installation are examined one at a time. Otherwise, many correct codes sent at once would exceed the
- * limit.
+ * Limits the wrong link codes of an installation, so that nobody can guess a code. Each code counts before it is
+ * examined. A correct code then no longer counts, so correct codes have no limit. After the last permitted wrong code,
+ * correct codes are refused too. Codes of an installation are examined one at a time. Otherwise, many correct codes
+ * sent at once would exceed the limit.
  */
 export function limitWrongCodes(limiter: RateLimiter): Koa.Middleware<ClinicState> {
   const addToQueue = createBatcher<() => Promise<void>, void>({ maxWaitingItems: MAX_WAITING_CODES, maxBatchSize: 1 });

@@ -128,7 +128,7 @@ const defineEndpointRequest = <EventType extends z.ZodType>(eventType: EventType
       .meta({ description: "Event types to deliver." }),
   });
 
-/** Schema for both owners, for the documents. Requests are parsed with the schema of their owner. */
+/** Schema for both owners, for the API reference. Requests are parsed with the schema for one owner. */
 export const webhookEndpointRequest = defineEndpointRequest(subscribedEventType);
 export const clinicEndpointRequest = defineEndpointRequest(webhookEventType);
 export const applicationEndpointRequest = defineEndpointRequest(applicationEventType);
@@ -221,9 +221,9 @@ export const webhookEndpointChanges = z.strictObject({
 export const clinicEndpointChanges = webhookEndpointChanges.extend({ events: defineChangedEvents(webhookEventType) });
 
 /**
- * Schema of the changes of an application's endpoint, which receives no events of branches or appointments. Such events
- * do not name the application. With an asymmetric signature, a partner could pass its events off as those of another
- * partner.
+ * Schema of the changes of an application's endpoint, which receives no events of branches or appointments. An
+ * asymmetric signature is not offered, because the events do not name the application. A partner could pass off its
+ * signed events as those of another partner.
  */
 export const applicationEndpointChanges = webhookEndpointChanges
   .omit({ branchIds: true, ordering: true, asymmetricSignature: true })

@@ -54,7 +54,7 @@ export function deferDataKeys(create: () => DataKeys): DataKeys {
   };
 }
 
-/** Maximum memory for cached keys, and for the ids of the keys of owners: about 10,000 each. */
+/** Limits of each of the two caches, for keys and for the key ids of owners: 10 MiB, which is about 10,000 entries. */
 const CACHE_LIMITS = { maxSize: 10 * 1024 * 1024, sizeCalculation: () => 1_000 };
 
 /**

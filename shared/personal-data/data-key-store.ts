@@ -50,7 +50,7 @@ const FIND_BY_ID = `SELECT ${KEY_COLUMNS}, destroyed_at IS NOT NULL AS "isDestro
 
 /**
  * Creates the store of data keys in Postgres. Concurrent requests for keys share their statements. A key that cannot be
- * used concerns only the requests for this key.
+ * used causes an error only in the requests for this key.
  */
 export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataKeys {
   const addToBatch = createBatcher<DataKeyOwner, DataKey | DataKeyError>(BATCH_LIMITS);

@@ -31,8 +31,8 @@ export interface DataKeys {
    */
   getOrCreate(owners: readonly DataKeyOwner[]): Promise<DataKey[]>;
   /**
-   * Returns keys for decryption by id. A key that the store does not hold at all is absent: it was lost, because a
-   * destroyed key leaves a row.
+   * Returns keys for decryption by id. If the store has no row for an id, the id is absent from the result. Such a key
+   * was lost, because a destroyed key leaves a row.
    *
    * @throws {KeyStoreUnavailableError}
    */

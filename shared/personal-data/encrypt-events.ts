@@ -58,7 +58,7 @@ function encryptPersonalData(key: Buffer, personalData: PersonalData, stream: st
   return aesGcm.encrypt(key, JSON.stringify(personalData), describeEvent(stream, eventId)).toString("base64");
 }
 
-/** Describes an event as the authenticated context of its ciphertext. */
+/** Returns the additional authenticated data that binds a ciphertext to its event. */
 export function describeEvent(stream: string, eventId: string): string {
   return `${stream}\n${eventId}`;
 }

@@ -5,12 +5,12 @@ import type { MasterKeys } from "./master-keys.ts";
 
 const BATCH_SIZE = 500;
 
-/** Maximum number of passes over the keys. More are needed only while a process keeps using another master key. */
+/** Maximum number of passes over the keys. Further passes help only after a process has used another master key. */
 const MAX_PASSES = 10;
 
 export interface RotationProgress {
   rewrapped: number;
-  /** Number of rewrapped keys and of keys that need another master key, as of the last count. */
+  /** Number of keys to rewrap: the rewrapped keys, plus the keys that needed another master key at the last count. */
   found: number;
 }
 
@@ -25,10 +25,10 @@ const WRITE_BATCH = `UPDATE data_keys.data_key AS data_key SET wrapped_key = bat
   WHERE data_key.id = batch.id AND data_key.master_key_id = batch.former_master_key_id`;
 
 /**
- * Wraps all data keys with the current master key. The data keys themselves do not change, so other processes read and
- * write meanwhile. Each batch is one statement. Passes are repeated until no key needs another master key, because
- * processes may create such keys meanwhile. An interrupted rotation can be repeated, and continues with the remaining
- * keys. A key that cannot be used does not stop the rotation of the others.
+ * Wraps all data keys with the current master key. The data keys themselves do not change, so other processes can
+ * continue to read and write. Each batch is one statement. Passes are repeated until no key needs another master key,
+ * because processes may create such keys meanwhile. An interrupted rotation can be repeated, and continues with the
+ * remaining keys. A key that cannot be used does not stop the rotation of the other keys.
  *
  * @returns the progress after each batch and each pass, and once before the first batch
  * @throws {KeyStoreUnavailableError}

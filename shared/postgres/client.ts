@@ -44,7 +44,7 @@ function createUnconnectedClient(serverUrl: string): pg.Client {
   }
 }
 
-/** Returns the former login if a certificate file cannot be read, for example while it is being replaced. */
+/** Rereads the certificate files. Returns the former login if a file cannot be read, such as during its renewal. */
 function rereadLogin({ url, login }: DatabaseServers): pg.ClientConfig {
   try {
     return resolveServers(url).login;
@@ -69,7 +69,7 @@ export function createClient(url: string, config: pg.ClientConfig): DatabaseClie
 export class DatabaseClient extends pg.Client {
   readonly #config: pg.ClientConfig & DatabaseServers;
 
-  /** @param config settings; certificates are read again, because they may have been renewed since */
+  /** @param config settings. The certificate files are read again, because they may have been renewed meanwhile */
   constructor(config: pg.ClientConfig & DatabaseServers) {
     const login = rereadLogin(config);
     super({ ...config, ...login, ...config.servers[0] });

@@ -7,7 +7,7 @@ interface ConnectionString {
   /** Percent-encoded user and password with a final `@`; empty if the string has no credentials. */
   credentials: string;
   hosts: string[];
-  /** Percent-encoded path, `/` and the database. */
+  /** Percent-encoded path: `/` and the name of the database. */
   path: string;
   options: URLSearchParams;
   serverKind: ServerKind;

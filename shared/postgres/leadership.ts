@@ -7,7 +7,7 @@ import { type OpenConnection, openLongLivedConnection } from "./long-lived-conne
 
 export const STANDBY_DETAIL = "another process leads";
 
-/** Obstacle: reason of the caller why this process must not lead. */
+/** Options of a leadership. `Obstacle` is the type of the reasons that `findObstacle` returns. */
 export interface LeadershipOptions<Obstacle extends string = never> {
   databaseUrl: string;
   logger: Logger;

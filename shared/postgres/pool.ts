@@ -11,9 +11,9 @@ interface PoolOptions {
   /** Time limit for each lock that a statement waits for. Default: the time limit of the statement. */
   lockTimeoutMs?: number;
   /**
-   * If true, Postgres uses an index wherever possible. If false, a statement that was prepared while a table was small
-   * keeps scanning the whole table as it grows, until Postgres analyzes the table again. For the same reason, bitmaps
-   * are avoided: a bitmap reads all matching rows, even if the statement needs only the first rows in index order.
+   * If true, Postgres uses an index wherever possible, instead of sequential or bitmap scans. If false, a statement
+   * that was prepared for a small table keeps scanning the whole table as it grows, until Postgres analyzes the table
+   * again. A bitmap scan reads all matching rows, even if the statement needs only the first rows in index order.
    */
   shouldPreferIndexes?: boolean;
   /** If true, Postgres plans a prepared statement once per connection. If false, Postgres may plan each execution. */

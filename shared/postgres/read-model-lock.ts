@@ -8,7 +8,7 @@ import { createLongLivedClient, keepConnection, requireOwnSession } from "./long
 interface ReadModelLockOptions {
   databaseUrl: string;
   schema: string;
-  /** Service of the process, for the operator whose `prune` is refused. */
+  /** Name of the service that holds the lock. It is shown to the operator whose `prune` is refused. */
   service: string;
   /** Further description of the process, such as its roles. */
   detail?: string;
@@ -66,7 +66,7 @@ export function holdReadModelLock(options: ReadModelLockOptions): ReadModelLock 
   };
 }
 
-/** Waits for the lock. `prune` notices a process that waits, but not one that only tries. @returns false after a while */
+/** Waits for the lock up to a second, so that `prune` notices the process. @returns false if the wait timed out */
 async function tryLock(connection: DatabaseClient, schema: string): Promise<boolean> {
   try {
     await connection.query("SELECT pg_advisory_lock_shared(hashtextextended($1, 0))", [getReadModelLockName(schema)]);
@@ -77,7 +77,7 @@ async function tryLock(connection: DatabaseClient, schema: string): Promise<bool
   }
 }
 
-/** Reads the catalog, which needs no rights on the schema. */
+/** Returns true if the schema has read models. Reads the catalog, which needs no rights on the schema. */
 async function hasReadModels(connection: DatabaseClient, schema: string): Promise<boolean> {
   const { rowCount } = await connection.query(
     `SELECT FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = $1 AND relname = 'checkpoint'`,

@@ -105,7 +105,7 @@ export class ConcurrencyLimiter {
     this.reenter(caller);
   }
 
-  /** Counts a request that has left to wait, even if the caller exceeds the maximum. */
+  /** Counts a request again after its wait, even if the caller exceeds the maximum. */
   reenter(caller: string): void {
     this.#counts.set(caller, (this.#counts.get(caller) ?? 0) + 1);
   }

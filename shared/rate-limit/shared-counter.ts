@@ -70,8 +70,7 @@ export const COUNT_TIMEOUT_MS = 1_200;
 const MAX_KEYS = 200;
 
 /**
- * Time for which keys wait for the previous statement, and for which a statement with several keys waits for locked
- * rows.
+ * Time limit for two waits: of keys for the previous statement, and of a statement with several keys for locked rows.
  */
 const MAX_WAIT_MS = 20;
 

@@ -1,16 +1,16 @@
 import { LRUCache } from "lru-cache";
 
 export interface Window {
-  /** Requests that all processes had counted, as last reported by Postgres. */
+  /** Number of requests that all processes had counted, as last reported by Postgres. */
   used: number;
-  /** Requests that this process has permitted since then without Postgres. */
+  /** Number of requests that this process has permitted since that report, without Postgres. */
   uncountedRequests: number;
   lengthMs: number;
   endsAt: number;
   expiresAt: number;
 }
 
-/** Maximum memory for windows: about 20,000. */
+/** Maximum memory for windows, in bytes: about 20,000 windows. */
 const MAX_BYTES = 16 * 1024 * 1024;
 
 const WINDOW_BYTES = 700;

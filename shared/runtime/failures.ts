@@ -6,7 +6,7 @@ import { UnsuitableServerError } from "../postgres/find-server.ts";
 /** A single item, such as an event, cannot be handled, although the servers respond. */
 export class ItemError extends Error {}
 
-/** The release, a key or the log is wrong, so that a retry cannot succeed. */
+/** Thrown if a loop must stop, because a retry cannot succeed, for example with the wrong release, key or log. */
 export class StopError extends Error {}
 
 /**
@@ -14,19 +14,19 @@ export class StopError extends Error {}
  *
  * - `server`: a server is unavailable or overloaded. The loop waits and tries again.
  * - `slow`: Postgres is slow, or the items take too long. The loop tries fewer items to find out.
- * - `item`: an item is the cause. The loop sets the item aside and continues with the others.
+ * - `item`: an item is the cause. The loop passes the item to `Work.setAside` and continues with the other items.
  * - `stop`: the loop ends until an operator has acted or the original log is back.
  */
 export type FailureKind = "server" | "slow" | "item" | "stop";
 
-/** Classifies a failure. An unknown error counts as a failure of a server, so that it sets nothing aside. */
+/** Classifies a failure. An unknown error counts as a failure of a server, so that no item is skipped. */
 export function classify(error: unknown): FailureKind {
   if (error instanceof ItemError || error instanceof EventSchemaError || isValueRefused(error)) return "item";
   if (error instanceof StopError || error instanceof DataKeyError || hasSqlState(error, WRONG_RELEASE)) return "stop";
   return isStatementTimeout(error) ? "slow" : "server";
 }
 
-/** A statement that does not fit the tables or the rights: features (0A), schemas (3F), names and rights (42). */
+/** SQLSTATEs of statements that do not fit tables or rights: features (0A), schemas (3F), names and rights (42). */
 const WRONG_RELEASE = /^(0A|3F|42)/;
 
 /**
@@ -68,8 +68,8 @@ export function isPostgresUnavailable(error: unknown): boolean {
 }
 
 /**
- * Returns true if the database may only have been too slow for a statement: the statement or the connection timed out,
- * waited too long for a lock, or was chosen to end a conflict.
+ * Returns true if the database may only have been too slow for a statement. The statement or the connection timed out,
+ * or the statement waited too long for a lock or was cancelled to end a conflict.
  */
 export function isPostgresSlow(error: unknown): boolean {
   if (hasSqlState(error, /^(57014|55P03|40P01|40001)$/)) return true;
@@ -115,8 +115,8 @@ export function isRightMissing(error: unknown): boolean {
 }
 
 /**
- * Returns true if a query failed because the database has no read models of this release yet, or the role no rights on
- * them. The projection service creates the tables and grants the rights when it starts.
+ * Returns true if a query failed because the database has no read models of this release yet, or the role has no rights
+ * on them. The projection service creates the tables and grants the rights when it starts.
  */
 export function areReadModelsMissing(error: unknown): boolean {
   return isTableMissing(error) || isRightMissing(error);

@@ -28,10 +28,10 @@ export class ServerUnavailableError extends StartError {
 const STOP_TIMEOUT_MS = 8_000;
 
 /**
- * Runs a service in this process. Starts the service with the process's environment. On SIGTERM, drains and then stops
- * the service. SIGINT stops the service without a drain, or ends the drain. If the service can no longer work, stops it.
- * This, a failed start and an uncaught error end the process with a one-line message, and an unexpected error with its
- * stack trace.
+ * Runs a service in this process, with the process's environment. On SIGTERM, drains and then stops the service. SIGINT
+ * stops the service without a drain, or ends the drain. If the service can no longer work, stops the service and ends
+ * the process with an error. A failed start and an uncaught error also end the process. The error is printed as one
+ * line, followed by the stack trace if the error is unexpected.
  */
 export async function runService(
   name: string,

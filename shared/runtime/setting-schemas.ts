@@ -79,7 +79,7 @@ export const databaseUrlSchema = z.string().superRefine((text, context) => {
   }
 });
 
-/** @returns true also for a malformed text, which another rule reports */
+/** @returns true for one host, and for a malformed connection string, which another rule reports */
 export function hasOneHost(databaseUrl: string): boolean {
   try {
     return parseConnectionString(databaseUrl).hosts.length === 1;

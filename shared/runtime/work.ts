@@ -14,23 +14,25 @@ export interface Loop {
 export interface Work<Item> {
   /** Waits for items, and returns those to handle next. Returns undefined at the end, for example after an abort. */
   take(): Promise<readonly Item[] | undefined>;
-  /** Handles all items together, or none of them. May be repeated, because the response of a server can be lost. */
+  /** Handles all items together, or none. May be called again with the same items, because a response can be lost. */
   handle(items: readonly Item[]): Promise<void>;
   /**
-   * Called with an item that cannot be handled, although the servers respond.
+   * Handles an item that the loop must skip, because the item fails although the servers respond.
    *
    * @throws the error if the loop must stop at the item
    */
   setAside(item: Item, error: unknown): Promise<void> | void;
   /**
-   * Runs a small transaction. If it is slow, fails or is absent, a timeout of a single item is a failure of the server.
+   * Runs a small transaction, to test the server. If the probe is slow, fails or is undefined, the timeout of a single
+   * item counts as a failure of the server.
    */
   probe?(): Promise<unknown>;
 }
 
 /**
- * Handles items until there are no more, or the signal aborts. {@link classify} decides what a failure means. If a server
- * fails, tries the same items again, so that none is lost or set aside. If an item fails, sets only this item aside.
+ * Handles items until there are no more, or the signal aborts. {@link classify} decides what a failure means. If a
+ * server fails, tries the same items again, so that no item is lost. If an item fails, skips only this item, with
+ * `setAside`.
  *
  * @throws an error after which the loop must stop
  */
@@ -69,15 +71,15 @@ async function isFast(probe: Work<unknown>["probe"]): Promise<boolean> {
   return probe !== undefined && performance.now() - startedAt < FAST_MS;
 }
 
-/** Time limit for a probe of a server that is not slow. */
+/** Duration above which a probe counts as slow. */
 const FAST_MS = 1_000;
 
-/** Number of times that a single item must exceed the time limit of a statement before it is set aside. */
+/** Number of times that a single item must exceed the time limit of a statement before the loop skips the item. */
 const MAX_TIMEOUTS = 3;
 
 /**
- * Handles items together. If an item may be the cause of a failure, handles each half separately, so that it delays no
- * other item. An item that fails by itself is set aside.
+ * Handles items together. If an item may be the cause of a failure, handles each half separately, so that the failing
+ * item does not delay the other items. Calls `setAside` for an item that fails alone.
  *
  * @throws a failure that concerns all items
  */
@@ -98,7 +100,7 @@ export async function divide<Item>(
 }
 
 /**
- * Repeats a job until the signal aborts. Retries it after each error, because a job has no items to set aside.
+ * Repeats a job until the signal aborts. Retries the job after each error, because there is no item to skip.
  *
  * @param run returns true if more work is left
  * @param pause waits until the next repetition; called when no work is left
@@ -116,7 +118,7 @@ const RETRY_DELAYS_MS = { firstMs: 100, maxMs: 3_000 };
 const LONG_RUN_MS = 60_000;
 
 /**
- * Runs until success. Waits after each failure, by default only after failures of servers.
+ * Calls `run` until it succeeds, and waits after each failure. By default, retries only after failures of servers.
  *
  * @throws an error that `shouldRetry` rejects, and any error after the signal has aborted
  */

@@ -21,12 +21,12 @@ export function createDeliveryIdHeaders(deliveryId: string, brand: string): Reco
   return { [`X-${brand}-Delivery-ID`]: deliveryId, "webhook-id": deliveryId };
 }
 
-/** Converts an attempt's time to the value of its timestamp headers: seconds since 1970. @param startedAt milliseconds */
+/** Converts milliseconds since 1970 to the value of a delivery's timestamp headers: seconds since 1970. */
 export function toDeliveryTimestamp(startedAt: number): number {
   return Math.floor(startedAt / 1_000);
 }
 
-/** What a signature covers. */
+/** Parts of a delivery that a signature covers. */
 export interface SignedContent {
   /** Identical in all attempts. */
   deliveryId: string;

@@ -6,7 +6,7 @@ import { type Endpoint, endpointAggregate } from "../domain/partner/webhook-endp
 import type { Instant } from "../domain/time/rfc3339.ts";
 import { type EventLog, LogUnavailableError, WrongExpectedRevisionError } from "../eventstore/log.ts";
 
-/** An event that follows from rows of webhooks in Postgres. The log may already contain it. */
+/** An event derived from webhook tables in Postgres. The log may already contain the event. */
 export interface DerivedEvent {
   stream: string;
   event: CatalogEvent;
@@ -20,8 +20,8 @@ export interface DerivedEvent {
 }
 
 /**
- * Selects rows of failing endpoints as {@link DerivedEvent}: the event that disables an endpoint, at most once for each
- * failure period, or otherwise a report of its failures, at most once for each day (UTC).
+ * Selects a {@link DerivedEvent} for failing endpoints. The event disables the endpoint, at most once for each failure
+ * period, or otherwise reports its failures, at most once for each day (UTC).
  */
 export const SELECT_FAILURES_SQL = `
   SELECT 'webhookEndpoint-' || endpoint_id AS stream, cause_id AS "causeId", correlation_id AS "correlationId",

@@ -47,7 +47,7 @@ export interface SafeDestination {
   addresses: readonly [string, ...string[]];
 }
 
-/** Applies to the URL as given, and to the normalized URL, which is stored and checked again before each attempt. */
+/** Maximum length in characters of a URL as given, and of the normalized URL, which is checked before each attempt. */
 export const MAX_URL_LENGTH = 2_048;
 const ALLOWED_PORTS = new Set(["", "443", "8443"]);
 
@@ -173,11 +173,11 @@ const MAX_TRIES = 2;
 const RESOLUTION_DELAY_MS = 200;
 
 /**
- * Resolves a host name to its IPv4 and IPv6 addresses with DNS queries. The hosts file is ignored, because it
- * contains no public names. `getaddrinfo` is not used, because one slow name server could block its few threads for
- * all callers. After the first family's addresses have arrived, the function waits up to 200 ms for the second family.
- * @param servers DNS servers as `address:port`. If absent, the machine's DNS servers
+ * Resolves a host name to its IPv4 and IPv6 addresses with DNS queries. The hosts file is ignored, because it contains
+ * no public names. `getaddrinfo` is not used, because one slow name server could block its few threads for all callers.
+ * After the first family's addresses have arrived, the function waits up to 200 ms for the second family.
  *
+ * @param servers DNS servers as `address:port`. If absent, the machine's DNS servers
  * @returns all addresses that arrived
  * @throws the resolver's error if neither family has an address
  */

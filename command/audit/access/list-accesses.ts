@@ -30,9 +30,9 @@ import { getClinicIds, isVisible } from "./visibility.ts";
 const accessesQuerySchema = z
   .strictObject({
     ...subjectFields,
-    /** Inclusive. */
+    /** Start of the period, inclusive. */
     from: instant.optional(),
-    /** Exclusive. */
+    /** End of the period, exclusive. */
     to: instant.optional(),
     ...pageFields,
   })
@@ -50,13 +50,13 @@ type AccessRelation = "certain" | "possible";
 export interface ClinicAccess extends Pick<AuditEvent, "position" | "actor"> {
   accessId: string;
   at: string;
-  /** Name of the auditor; null if the name is unavailable, and for operators, whose name is in `actor`. */
+  /** Name of the auditor; null for an operator, whose name is in `actor`, or if the name is unavailable. */
   auditorName: string | null;
   action: AuditAction;
   relation: AccessRelation;
-  /** The query; null if the access also concerned clinics outside the reader's scope. */
+  /** Parameters of the recorded query; null if the access may have concerned clinics outside the reader's scope. */
   asked: Record<string, unknown> | null;
-  /** Ids in the response, as far as they were recorded. */
+  /** Recorded ids of the records in the response; empty if `asked` is null. */
   found: string[];
 }
 
@@ -111,11 +111,11 @@ async function* readAccesses(query: AccessesQuery, options: ReadOptions): AsyncG
 const MAX_PAGE_SIZE = 200;
 
 interface AccessSubject extends Pick<RowQuery, "keys" | "possibleKeys"> {
-  /** Clinics of the subject's records. Only auditors who may see one of them can have read a record. */
+  /** Clinics that own the records. Only auditors with one of these clinics in their scope can have read a record. */
   clinicIds: readonly string[];
 }
 
-/** Finds the keys of the accesses to a subject. Returns undefined if the reader may see none of its records. */
+/** Finds the index keys of the accesses to a subject. Returns undefined if the reader may not see the subject. */
 async function findSubject(query: AccessesQuery, options: ReadOptions): Promise<AccessSubject | undefined> {
   const { client, index, permittedClinicIds } = options;
   const toSubject = (ids: readonly string[], clinicIds: readonly string[]) => ({
@@ -149,9 +149,9 @@ export function remember<Result>(find: (id: string) => Promise<Result>): (id: st
 }
 
 /**
- * Reads the clinics that an auditor may see from the registration, because the scope never changes.
+ * Reads an auditor's scope from the registration event. No later event changes the scope.
  *
- * @returns null for all clinics, also if this release cannot read the registration
+ * @returns ids of the permitted clinics; null for all clinics, or if this release cannot read the registration
  * @throws {LogUnavailableError}
  */
 async function readAuditorScope(client: EventStoreDBClient, auditorId: string): Promise<readonly string[] | null> {

@@ -12,17 +12,17 @@ export interface Access {
   action: AuditAction;
   /** Parameters of the query as sent by the caller. Undefined parameters are not recorded. */
   query: Record<string, unknown>;
-  /** Ids in the response, if the response is known already. */
+  /** Ids of the records in the response, if they are known when the access is recorded. */
   found?: readonly string[];
-  /** Clinics whose records are in the response, if the response is known already. */
+  /** Clinics whose records are in the response, if they are known when the access is recorded. */
   clinicIds?: readonly string[];
 }
 
 /**
- * Appends an access to the event log. Must be called before the query runs. If the access cannot be recorded, no data
- * may be returned.
+ * Appends an access to the event log. The caller must do this before it returns any data. If the access cannot be
+ * recorded, the caller must not return data.
  *
- * @returns id of the access and of its event
+ * @returns id of the access, which is also the id of its event
  * @throws {LogUnavailableError} if the access cannot be recorded
  */
 export async function recordAccess(log: EventLog, access: Access, context: CommandContext): Promise<string> {

@@ -44,7 +44,7 @@ const optionalText = (help: string, placeholder: string) => option.text(text.opt
 
 const auditedOptions = { actor: actorOption, json: option.flag("print one JSON object per line") };
 
-/** Commands that read the records of a clinic, and are recorded as accesses. */
+/** Commands that read a clinic's records. Each run is recorded as an access. */
 const clinicCommands = [
   defineCommand({
     name: "overlaps",
@@ -227,7 +227,7 @@ async function exportToFile(
 type OverlapOptions = CommandOptions & Partial<Record<"export" | "key", string | undefined>>;
 
 /**
- * Prints the overlaps among a clinic's reservations, from the log or from an export, which it verifies first.
+ * Prints the overlaps among a clinic's reservations in the log, or in an export, which is first verified.
  *
  * @throws {RefusedError} if there are overlaps or events that cannot be checked, or if the export is not verified
  */

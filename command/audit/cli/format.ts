@@ -50,7 +50,7 @@ function formatCause({ causationId, correlationId }: AuditEvent): string {
   return causationId === correlationId ? "the request" : causationId;
 }
 
-/** Returns the reason in the event's data, such as of a reschedule; the empty string without a reason. */
+/** Returns the reason that the event's data states, for example for a reschedule, or an empty string. */
 function getReason({ data }: AuditEvent): string {
   const { reason } = (data ?? {}) as { reason?: unknown };
   return typeof reason === "string" ? reason : "";

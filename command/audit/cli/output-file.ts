@@ -2,14 +2,14 @@ import fs from "node:fs";
 import { pipeline } from "node:stream/promises";
 import { InputError } from "../../../shared/command-line/failure.ts";
 
-/** @throws {InputError} if the file of the option `--out` exists */
+/** @throws {InputError} if the output file that the option `--out` names already exists */
 export function requireNewFile(file: string): void {
   if (fs.existsSync(file)) throw new InputError(`--out ${file} already exists; choose another file`);
 }
 
 /**
- * Writes lines to a temporary file and gives the file its final name when it is complete. An existing file is never
- * overwritten.
+ * Writes lines to a temporary file, and gives the file its final name when it is complete. Never overwrites an existing
+ * file with this name. Returns the number of lines.
  */
 export async function writeAtomically(
   file: string,

@@ -34,7 +34,7 @@ const EXAMPLE_STREAM = "appointment-5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
 export const EXAMPLE_CLINIC_ID = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 const POINT_HELP = "a revision, position:<n>, a time, `start` or `end`";
 
-/** Placeholder and help text of the option for each field of a query. */
+/** Placeholders and help texts of the command-line options, by the name of the query field. */
 const FIELD_OPTIONS: Record<string, [placeholder: string, help: string]> = {
   stream: ["name", "one stream, such as appointment-<id>"],
   appointment: ["uuid", "an appointment and its queue ticket, and their consequences"],
@@ -60,10 +60,10 @@ const FIELD_OPTIONS: Record<string, [placeholder: string, help: string]> = {
 };
 
 /**
- * Creates the options for the fields of a query. The options accept any text, because the query validates the texts
- * that are recorded with the access.
+ * Creates the command-line options for the fields of a query. The options accept any text, because the query validates
+ * the values, and the access is recorded with the original texts.
  *
- * @param help help texts that differ from those of other commands
+ * @param help help texts by field name, which replace the default help texts
  */
 export function toQueryOptions(schema: z.ZodObject, help: Readonly<Record<string, string>> = {}): Options {
   const options = Object.entries(schema.shape).map(([field, fieldSchema]) => {
@@ -83,7 +83,7 @@ export interface CommandOptions {
   [field: string]: unknown;
 }
 
-/** Query field of each command-line option whose name differs from the name of the field. */
+/** Maps the names of command-line options to the names of query fields, if these names differ. */
 const FIELD_BY_OPTION: Record<string, string> = { doneBy: "actor" };
 const OPTION_BY_FIELD: Record<string, string> = { actor: "doneBy" };
 
@@ -118,7 +118,7 @@ export function withAuditedAccess<Result>(
   access: { actor: string | undefined; action: AuditAction; query: Record<string, unknown> },
   runQuery: (dependencies: {
     client: EventStoreDBClient;
-    /** Index of the log. Its first use needs DATABASE_URL. */
+    /** Audit index. The setting DATABASE_URL is required only if the index is used. */
     index: AuditIndex;
     dataKeys: DataKeys;
     context: CommandContext;

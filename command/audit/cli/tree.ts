@@ -48,7 +48,7 @@ async function withTree<Result>(
 /**
  * Prints a tree head or a proof, or writes it to a file.
  *
- * @param description text about the file
+ * @param create returns the document, and the text that is printed before the name of the file
  * @throws {InputError} if the file exists
  */
 async function showDocument(
@@ -85,7 +85,7 @@ export async function showTreeHead(
   });
 }
 
-/** Proves that an event is in the tree of a head. The access is recorded before the proof is shown. */
+/** Shows a proof that an event is in the tree of a tree head. Records the access before it shows the proof. */
 export async function proveEvent(
   options: { event: string; head?: string | undefined; out?: string | undefined; actor?: string | undefined },
   terminal: Terminal,
@@ -105,7 +105,7 @@ export async function proveEvent(
   });
 }
 
-/** Proves that the tree of a later head starts with the leaves of an earlier head. */
+/** Shows a proof that the tree of a later tree head starts with the leaves of an earlier tree head. */
 export async function proveExtension(
   { from, to, out }: { from: string; to?: string | undefined; out?: string | undefined },
   terminal: Terminal,
@@ -117,7 +117,7 @@ export async function proveExtension(
   });
 }
 
-/** Reads a tree head from a file, or the last one from the log if the file is undefined. */
+/** Reads a tree head from a file. If no file is given, reads the last published tree head from the log. */
 async function getHead(file: string | undefined, { client, signer }: TreeSources): Promise<SignedTreeHead> {
   if (file !== undefined) return readTreeHeadFile(file, signer.trustedKeys);
   const head = await findPublishedHead(client, undefined, signer.trustedKeys);
@@ -127,13 +127,13 @@ async function getHead(file: string | undefined, { client, signer }: TreeSources
   );
 }
 
-/** Enough for rows of events with many ids. While the new tables are filled, Postgres has no statistics of them. */
+/** The timeout allows for events with many ids. Indexes are preferred, because the new tables have no statistics. */
 const REBUILD_POOL_OPTIONS = { size: 3, statementTimeoutMs: 60_000, shouldPreferIndexes: true };
 
 /**
- * Rebuilds the index next to the live one.
+ * Rebuilds the audit index while the live index stays in use, and prints the result.
  *
- * @throws {TreeHeadError} if the new index does not have the tree of the published heads
+ * @throws {TreeHeadError} if the tree of the new index does not match the published tree heads
  */
 export async function showRebuild({ newTree: isNewTree }: { newTree: boolean }, terminal: Terminal): Promise<void> {
   const onBlocked = () => terminal.writeError("audit: a statement still uses the live index; waiting for its end");

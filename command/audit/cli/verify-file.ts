@@ -75,7 +75,7 @@ function formatManifest(file: string, { clinicId, stored, count, first, last, ma
  * Verifies a tree head or a proof using only files and the key.
  *
  * @throws {InputError} for an unreadable file, an invalid key or an invalid expected tree head
- * @throws {RefusedError}
+ * @throws {RefusedError} if the tree head or the proof is not verified
  */
 export async function verifyProofFile(
   { file, key, head: headFiles, json }: { file: string; key: string; head: string[]; json: boolean },

@@ -21,14 +21,14 @@ export const clinicTimeField = z.string().refine((text) => {
   return (date === undefined ? instant : calendarDate).safeParse(date ?? text).success;
 }, "must be a time such as 2026-11-28 10:00, or a date-time with an offset");
 
-/** @param text value of {@link clinicTimeField} */
+/** Converts a value of {@link clinicTimeField} to an instant. A date without a time means the start of the day. */
 export function toClinicInstant(text: string, timeZone: string): Instant {
   const [, date, time = "00:00"] = LOCAL_TIME.exec(text) ?? [];
   if (date === undefined) return instant.parse(text);
   return toInstantInRange(fromLocalTime(timeZone, date, time)) ?? `${date}T00:00:00.000Z`;
 }
 
-/** Event types that determine who belongs to a clinic, and what the clinic has. */
+/** Types of the events that change a clinic, its members, staff, installations or resources. */
 const TYPES = [
   ...[clinicStreams, membershipStreams, staffStreams, installationStreams].flatMap(({ events }) => Object.keys(events)),
   ...["ResourceAdded", "ResourceRetired", "SandboxReset"],
@@ -55,8 +55,8 @@ export async function readClinicHistory(
 }
 
 /**
- * Reads all visible events of some types that the index finds under keys, in log order. The errors are those of
- * {@link readClinicHistory}.
+ * Reads the visible events that have one of the types and one of the index keys, in log order. Throws the errors of
+ * {@link readClinicHistory}, except {@link StreamNotFoundError}.
  */
 export async function readHistory(
   keys: readonly string[],
@@ -71,7 +71,7 @@ export async function readHistory(
   return events;
 }
 
-/** States of streams, by the names of the streams, and the reasons why some of them are incomplete. */
+/** States of streams by name. The states lack events that this release cannot read; `problems` names these events. */
 export class StreamStates {
   readonly problems: string[] = [];
   readonly #states = new Map<string, unknown>();

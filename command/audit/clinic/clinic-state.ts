@@ -31,19 +31,19 @@ interface ClinicChange extends Pick<AuditEvent, "position" | "stream" | "actor">
 export interface ClinicState extends ReturnType<typeof describeState> {
   at: Instant;
   timeZone: string;
-  /** Changes since then, oldest first. */
+  /** Changes after `at`, oldest first. */
   changes: ClinicChange[];
-  /** False if there are more changes. */
+  /** False if there are more changes than those in `changes`. */
   isComplete: boolean;
-  /** Events that this release cannot read. The state does not include them. */
+  /** Texts that name the events that this release cannot read. The state does not include these events. */
   problems: string[];
 }
 
 const MAX_CHANGES = 500;
 
 /**
- * Returns what a clinic looked like at a time, by default now: branches, staff with access, resources and installations,
- * and what has changed since. Throws the errors of {@link readClinicHistory}.
+ * Returns the state of a clinic at a time, by default now, and the changes since this time. The state includes
+ * branches, staff with access, resources and installations. Throws the errors of {@link readClinicHistory}.
  */
 export const clinicStateQuery: AuditQuery<typeof clinicStateQuerySchema, ClinicState> = {
   action: "clinic-state",
@@ -75,7 +75,7 @@ function describeState(clinicId: string, states: StreamStates, names: Names) {
   const clinic = states.get<Clinic>(`clinic-${clinicId}`);
   const isActive = ({ status }: Membership) => status === "active";
   return {
-    /** Null if the clinic was registered later. */
+    /** Null if the clinic was not yet registered at this time. */
     clinic: clinic
       ? {
           ...{ id: clinicId, status: clinic.status },
@@ -122,8 +122,8 @@ const describeRights = (
 };
 
 /**
- * Texts that say what an event changes in a clinic. `subject` is the name of the object that the stream belongs to,
- * such as a resource.
+ * Functions that describe in a sentence what an event changes in a clinic, by event type. `subject` is the name of the
+ * object that the stream belongs to, such as a resource.
  */
 const SENTENCES: Sentences = {
   ClinicRegistered: ({ name }) => `The clinic ${name} was registered.`,

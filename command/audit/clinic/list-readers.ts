@@ -30,9 +30,9 @@ const readersQuerySchema = z
     clinic: uuid.optional(),
     customer: uuid.optional(),
     animal: uuid.optional(),
-    /** Inclusive. */
+    /** Start of the period, inclusive. */
     from: instant.optional(),
-    /** Exclusive. */
+    /** End of the period, exclusive. */
     to: instant.optional(),
   })
   .refine(...exactlyOne(...READER_KINDS))
@@ -45,11 +45,11 @@ export interface Reader {
   /** Id of the portal user, the application or the auditor. */
   id: string;
   name: string | null;
-  /** Text that says what granted the access. */
+  /** Texts that name what granted the access, such as permissions or scopes. */
   access: string[];
   /** Time at which the log stored the event that made the access possible. */
   from: Instant;
-  /** Null if the access is still possible. */
+  /** End of the span; null if the access is still possible. */
   to: Instant | null;
 }
 
@@ -57,9 +57,9 @@ export interface Readers {
   readers: Reader[];
   /** The latest recorded accesses of auditors and operators in the period, the newest first. */
   accesses: ClinicAccess[];
-  /** False if there are earlier accesses in the period. */
+  /** False if the period contains earlier accesses that are not in the list. */
   isComplete: boolean;
-  /** Events that this release cannot read, so that the list can be wrong. */
+  /** Texts that name the events that this release cannot read. Without these events, `readers` can be wrong. */
   problems: string[];
   note: string;
 }
@@ -70,8 +70,8 @@ const NOTE =
 const MAX_ACCESSES = 500;
 
 /**
- * Lists who could read the records of a clinic, a customer or an animal in a period, with the time spans, and who read
- * them. Today's rules decide what a permission or a scope shows. Throws the errors of {@link readClinicHistory}.
+ * Lists the readers who had access to the records of a clinic, a customer or an animal in a period, and the recorded
+ * accesses. Applies today's rules for what a permission or scope shows. Throws the errors of {@link readClinicHistory}.
  */
 export const readersQuery: AuditQuery<typeof readersQuerySchema, Readers> = {
   action: "readers",
@@ -99,9 +99,9 @@ interface ReadSubject {
   clinicId: string;
   /** The customer, or the owner of the animal; undefined for a clinic. */
   customerId?: string;
-  /** Animals to which a link grants access. */
+  /** Ids of the animals whose links can give applications access. */
   animalIds: string[];
-  /** Consents and erasures of the customer and the animals. */
+  /** Registration and erasure of the customer, and consents for the animals. */
   events: RevealedEvent[];
 }
 
@@ -146,7 +146,7 @@ async function readAuditors(clinicId: string, { client, index, dataKeys }: ReadO
 const comparePositions = ({ auditEvent: left }: RevealedEvent, { auditEvent: right }: RevealedEvent) =>
   Number(BigInt(left.position) - BigInt(right.position));
 
-/** What an access depends on. The states are those at one time. */
+/** Facts that determine who has access at a given time. */
 interface AccessFacts {
   subject: ReadSubject;
   states: StreamStates;
@@ -154,10 +154,10 @@ interface AccessFacts {
   applications: ReadonlyMap<string, InstalledApplication>;
 }
 
-/** A reader at one time. */
+/** A reader without the time span of the access. */
 type CurrentReader = Omit<Reader, "from" | "to">;
 
-/** Finds the spans in which readers had the same access, from the events and the times at which something expires. */
+/** Finds the time spans in which a reader's access did not change. Spans start and end at events and expiry times. */
 function findSpans(
   subject: ReadSubject,
   history: readonly RevealedEvent[],
@@ -244,7 +244,7 @@ function toApplication(
   return [{ kind: "application", id, name, access }];
 }
 
-/** Text that says what a permission shows in the portal. */
+/** Descriptions of what each permission allows in the portal. */
 const PERMISSION_TEXTS: Partial<Record<string, string>> = {
   view_clinical: "view_clinical: customers and animals",
   manage_schedule: "manage_schedule: appointments",
@@ -255,7 +255,7 @@ const PERMISSION_TEXTS: Partial<Record<string, string>> = {
 /** Permissions that show customers and animals. */
 const RECORD_PERMISSIONS: readonly string[] = ["view_clinical", "manage_schedule"];
 
-/** Times at which an access can end without an event. */
+/** Lists the times at which access can end without an event in the history. */
 function listExpiries(
   history: readonly RevealedEvent[],
   applications: ReadonlyMap<string, InstalledApplication>,
@@ -272,7 +272,8 @@ function listExpiries(
 
 /**
  * Returns true if the portal shows the data of a clinic at a time. Without a subscription, the portal shows only demos.
- * A trial or cancelled subscription ends with its period. Other subscriptions continue, because a renewal may be late.
+ * A trial or cancelled subscription ends with its period. An active or past-due subscription continues, because a
+ * renewal may be late.
  */
 export function isOperational({ status, registration, subscription }: Clinic, time: Instant): boolean {
   const { isDemo, demoExpiresAt } = registration;

@@ -16,7 +16,7 @@ import { LineTree } from "./line-tree.ts";
 import { EXPORT_FORMAT, type Manifest } from "./manifest.ts";
 import { type AuditSigner, SIGNATURE_TYPES } from "./signing.ts";
 
-/** A range with a future limit is refused, because events may be added to the range after the export. */
+/** Time that is not in the future, because events could be added to a future range after the export. */
 const pastInstant = instant.refine((time) => Date.parse(time) <= Date.now(), "must not be in the future");
 
 export const exportQuerySchema = z
@@ -39,7 +39,7 @@ interface ExportOptions extends Pick<ReadOptions, "client" | "index" | "signal" 
   onProgress?: ScanOptions["onProgress"];
 }
 
-/** The log lacks events of the export. The message names the first ones. */
+/** The log lacks events that belong to the export. The message names the first 10 of these events. */
 export class MissingEventsError extends Error {
   override readonly name = "MissingEventsError";
 }
@@ -47,7 +47,7 @@ export class MissingEventsError extends Error {
 /**
  * Exports a clinic's events in a time range, one per line, followed by a line with the signed manifest. Events that are
  * appended after the start of the export are not included. A second export of the same range has the same event lines.
- * The lines throw {@link LogUnavailableError} or {@link MissingEventsError}; the manifest is then missing.
+ * If reading the lines throws {@link LogUnavailableError} or {@link MissingEventsError}, the manifest is missing.
  *
  * @throws {StreamNotFoundError} if the clinic does not exist, or the reader may not see it
  * @throws {DifferentLogError}
@@ -81,7 +81,7 @@ async function* readWholeLog(
     if (!isOfLog(event)) yield toLogEvent(event, position).auditEvent;
 }
 
-/** @throws {MissingEventsError} after all other events */
+/** @throws {MissingEventsError} after the last event, if the log lacks events that the index contains */
 async function* readClinicEvents(
   clinicId: string,
   { from, to }: Manifest["stored"],
@@ -108,7 +108,7 @@ const MAX_NAMED_EVENTS = 10;
 
 interface ExportLinesOptions extends Pick<Manifest, "clinicId" | "stored" | "made"> {
   signer: Pick<AuditSigner, "sign">;
-  /** If this signal has aborted after the last event, the manifest is omitted. */
+  /** If the signal aborts, the export ends without a manifest. */
   signal?: AbortSignal | undefined;
 }
 

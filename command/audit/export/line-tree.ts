@@ -1,11 +1,11 @@
 import { hashEmptyTree, hashLeaf, hashNode } from "../tree/merkle-tree.ts";
 import type { Manifest } from "./manifest.ts";
 
-/** Hashes of one level of an export's Merkle tree. The nodes locate the first difference between two exports. */
+/** Hashes of an export's blocks of lines. A verifier uses these hashes to locate the first difference. */
 export interface Blocks {
-  /** Number of lines that each node covers, except the last one: 1, or a power of 2 for a long export. */
+  /** Number of lines in each block, a power of 2. Only the last block can be shorter. */
   lines: number;
-  /** Root hashes of the subtrees over the blocks, from the first to the last. */
+  /** Root hash of each block, in the order of the lines. */
   roots: Buffer[];
 }
 
@@ -22,7 +22,7 @@ export class LineTree {
   /** Hashes of the lines of the last block, which is incomplete. */
   #pending: Buffer[] = [];
 
-  /** @param maxBlocks an even number */
+  /** @param maxBlocks maximum number of blocks, an even number */
   constructor(maxBlocks = MAX_BLOCKS) {
     this.#maxBlocks = maxBlocks;
   }
@@ -59,7 +59,7 @@ function joinTree(roots: readonly Buffer[]): Buffer {
   return second ? joinTree(joinPairs(roots)) : first;
 }
 
-/** Joins neighbours. A last hash without neighbour stays: it covers fewer lines. */
+/** Joins pairs of neighbouring hashes. If the number of hashes is odd, the last hash is unchanged. */
 function joinPairs(roots: readonly Buffer[]): Buffer[] {
   const pairs = Array.from({ length: Math.ceil(roots.length / 2) }, (_, index) =>
     roots.slice(2 * index, 2 * index + 2),

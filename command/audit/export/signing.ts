@@ -11,9 +11,9 @@ type SignatureType = (typeof SIGNATURE_TYPES)[keyof typeof SIGNATURE_TYPES];
 export interface AuditSigner {
   /** Returns a compact JWS of the text. Its header contains the type and the public key. The algorithm is EdDSA. */
   sign(text: string, type: SignatureType): Promise<string>;
-  /** Public keys, including retired keys, because signatures that were made with retired keys must remain verifiable. */
+  /** Public keys, including retired keys, so that signatures of retired keys remain verifiable. */
   jwks: JSONWebKeySet;
-  /** Thumbprints of these keys. */
+  /** Thumbprints of the keys in `jwks`. */
   trustedKeys: Thumbprints;
   thumbprint: string;
 }

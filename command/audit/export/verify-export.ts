@@ -2,13 +2,13 @@
 import * as verifier from "../page/assets/verify-export.js";
 import type { Manifest } from "./manifest.ts";
 
-/** Reason why an export, a tree head or a proof is not verified. docs/audit-format.md describes the codes. */
+/** Reason why an export, a tree head or a proof is not verified. `fault` is a code from docs/audit-format.md. */
 export interface Fault {
   fault: string;
   problem: string;
 }
 
-/** Result of a verification: the manifest of a genuine export, or the first wrong line and the problem with that line. */
+/** Result of a verification: the manifest of a genuine export, or the first wrong line and its problem. */
 export type Verdict = { ok: true; manifest: Manifest } | ({ ok: false; line: number } & Fault);
 
 interface Verifier {

@@ -13,7 +13,7 @@ import { type Credential, readAuthorization, requireActive } from "../../operati
 
 export interface AuditorState extends RequestState {
   auditor: Auditor;
-  /** Checks the credential again, during a long response. @throws as {@link authenticate} */
+  /** Checks during a long response whether the credential is still valid. Throws the errors of {@link authenticate}. */
   authenticateAgain(): Promise<void>;
 }
 
@@ -72,11 +72,11 @@ export function requireAuditor(log: EventLog): Koa.Middleware<AuditorState> {
 }
 
 /**
- * Returns the auditor with the credential. Each request reads the event log, so a revocation takes effect with the next
- * request.
+ * Verifies a credential, and returns its auditor. Each call reads the event log, so a revocation takes effect with the
+ * next request.
  *
  * @param now milliseconds since 1970
- * @throws {ApiError} 401 `invalid_token`
+ * @throws {ApiError} 401 `invalid_token` if the credential is unknown, expired or revoked
  * @throws {LogUnavailableError} if the event log cannot be read
  */
 export async function authenticate(log: EventLog, credential: Credential, now: number): Promise<Auditor> {
@@ -84,7 +84,7 @@ export async function authenticate(log: EventLog, credential: Credential, now: n
   return requireActive(credential, state, now);
 }
 
-/** @throws {ApiError} 429 if all requests of the current window are used */
+/** @throws {ApiError} 429 if the requests of the current window have reached the limit */
 function requireRest(windows: Windows, key: string, limit: number): void {
   const window = windows.find(key);
   if (window && window.used >= limit) throw toRateLimitError(window);

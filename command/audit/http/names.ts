@@ -16,12 +16,12 @@ import {
   recordRequestAccess,
 } from "./queries.ts";
 
-/** Placeholder for a searched name, because the event log must not contain it. */
+/** Placeholder that is recorded instead of a searched name, because the name is personal data. */
 const WITHHELD_TEXT = "(withheld)";
 
 const MAX_CLINICS = 1_000;
 
-/** Lists the clinics by name. Production clinics come before sandboxes. $1: permitted clinics (null for all). */
+/** Selects clinics, production before sandbox, by name. $1: ids of the permitted clinics (null for all). */
 const CLINICS_SQL = `SELECT clinic_id AS id, name, timezone, environment, status FROM ${READ_MODEL_SCHEMA}.clinic
   WHERE $1::uuid[] IS NULL OR clinic_id = ANY ($1::uuid[])
   ORDER BY environment, ${buildNameSortSql("name")}, clinic_id LIMIT ${MAX_CLINICS + 1}`;
@@ -56,8 +56,8 @@ export function sendSearchResults({ log, pool }: AuditDependencies): AuditHandle
 }
 
 /**
- * GET /audit/v1/appointments: the appointments of a clinic on one day. Moved appointments include the events that
- * scheduled them.
+ * GET /audit/v1/appointments: the appointments of a clinic on one day. The response also contains the events that
+ * scheduled the moved appointments.
  */
 export function sendAppointments(dependencies: AuditDependencies): AuditHandler {
   return async (ctx) => {

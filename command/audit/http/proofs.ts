@@ -40,8 +40,8 @@ export function sendTreeHead(dependencies: ProofDependencies): AuditHandler {
 }
 
 /**
- * GET /audit/v1/inclusion-proof: proof that an event is in the tree of a published head. Records the access. The same
- * 404 error says that the event does not exist, or that the auditor may not see it.
+ * GET /audit/v1/inclusion-proof: proof that an event is in the tree of a published head. Records the access. A missing
+ * event and an event that the auditor may not see result in the same 404 error.
  */
 export function sendInclusionProof(dependencies: ProofDependencies): AuditHandler {
   return async (ctx) => {
@@ -58,8 +58,8 @@ export function sendInclusionProof(dependencies: ProofDependencies): AuditHandle
 }
 
 /**
- * GET /audit/v1/consistency-proof: proof that the tree of a later published head starts with the leaves of an earlier one.
- * The access is not recorded, because the proof contains no records of clinics.
+ * GET /audit/v1/consistency-proof: proof that the tree of a later published head starts with the leaves of an earlier
+ * head. The access is not recorded, because the proof contains no records of clinics.
  */
 export function sendConsistencyProof(dependencies: ProofDependencies): AuditHandler {
   return async (ctx) => {

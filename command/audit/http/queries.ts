@@ -28,9 +28,9 @@ export type AuditContext = Koa.ParameterizedContext<AuditorState>;
 export type AuditHandler = (ctx: AuditContext) => Promise<void>;
 
 /**
- * Validates the parameters of a request, which are in the query or in a JSON body.
+ * Validates the parameters of a request. They come from the query string or from a JSON body.
  *
- * @param problems problems of other parameters
+ * @param problems problems of other parameters, which the caller has already checked
  * @throws {ApiError} 400 `invalid_query`, with details that name the invalid parameters
  */
 export function readQuery<Schema extends z.ZodType>(
@@ -76,7 +76,7 @@ export function recordRequestAccess(
  */
 export const emptyQuerySchema = z.strictObject({});
 
-/** Maximum number of items in a list with names. */
+/** Maximum number of items in a list that is requested with `names=true`. */
 const MAX_NAMED_ITEMS = 500;
 
 /**
@@ -116,7 +116,7 @@ export function serveQuery(
 /**
  * Finds the names of the records in a response, and records the access with the ids of these records.
  *
- * @param found other ids and clinics to record
+ * @param found ids and clinics that are recorded in addition
  * @returns the names; null if the read models are unavailable
  */
 export async function recordNamedAccess(
@@ -134,7 +134,7 @@ export async function recordNamedAccess(
   return names;
 }
 
-/** Reads the first items of a list. If there are more, `next` is the position of the last one. */
+/** Reads up to 500 items of a list. If there are more, `end.next` is the position of the last item in `items`. */
 async function readPage(stream: ItemStream<unknown>): Promise<{ items: unknown[]; end: object }> {
   const items: unknown[] = [];
   for (;;) {
@@ -181,7 +181,7 @@ async function* toLines(items: ItemStream<unknown>): AsyncGenerator<string, void
   }
 }
 
-/** The response is the same for a missing stream and for a stream that the auditor may not see. */
+/** Converts the error of a query to an API error. Missing and invisible streams result in the same response. */
 export function throwApiError(error: unknown): never {
   if (error instanceof IndexBehindError) {
     const details = [{ path: "position", message: `the index covers the log up to position ${error.position}` }];

@@ -35,8 +35,8 @@ export class DifferentLogError extends StopError {
 }
 
 /**
- * Checks that the index was built from the log: the log must hold the event of the last leaf, and must not end before
- * the checkpoint.
+ * Checks that the index was built from the log. The log must contain the event of the index's last leaf, and must not
+ * end before the checkpoint.
  *
  * @returns position of the last event in the log
  * @throws {DifferentLogError}
@@ -68,22 +68,22 @@ export interface IndexedLeaf {
   position: bigint;
 }
 
-/** Which events of the index a question concerns. Positions are exclusive, times as in the events. */
+/** Filter for events in the index. Positions are exclusive. Times are instants in the same text form as in events. */
 export interface RowQuery {
-  /** Keys under which the events are found. */
+  /** Index keys. An event matches if the index contains it under one of these keys. */
   keys: readonly string[];
-  /** Further keys, whose events may concern others. */
+  /** Additional index keys, for events that possibly concern the subject, such as accesses with a wider query. */
   possibleKeys?: readonly string[];
   after?: bigint | undefined;
   before?: bigint | undefined;
   isNewestFirst?: boolean;
-  /** Inclusive. */
+  /** Start of the time range, inclusive. */
   from?: string | undefined;
-  /** Exclusive. */
+  /** End of the time range, exclusive. */
   to?: string | undefined;
   by?: "occurred" | "stored";
   types?: readonly string[] | undefined;
-  /** `type:id`, or only an id. */
+  /** Actor of the events: `type:id`, or only the id, which matches actors of any type. */
   actor?: string | undefined;
   /** Clinics that the reader may see; null for all. All clinics that an event names must be among them. */
   clinicIds: readonly string[] | null;
@@ -100,11 +100,11 @@ export interface RowReference {
   occurredAt: string | null;
   storedAt: string;
   clinics: string[];
-  /** False for an event that was found only under possible keys. */
+  /** False if the event was found only under `possibleKeys`. */
   isCertain: boolean;
 }
 
-/** Time that a question waits for an index that is behind. */
+/** Maximum time that a query waits until the index covers the log. */
 const WAIT_TIMEOUT_MS = 2_000;
 
 const MAX_POSITION = 2n ** 63n - 1n;
@@ -113,8 +113,8 @@ const COLUMNS = `position, stream, revision, event_id AS "eventId", type, actor,
   stored_at AS "storedAt", clinics`;
 
 /**
- * Each key is an ordered list of positions. `OFFSET 0` makes Postgres read the events of a list one by one until there
- * are enough, regardless of its statistics.
+ * For each key, the index has an ordered list of event positions. `OFFSET 0` makes Postgres read these events one by
+ * one until it reaches the limit, regardless of table statistics.
  */
 const createSql = (order: "ASC" | "DESC", time: string) => `
   SELECT * FROM (
@@ -136,7 +136,7 @@ const createSql = (order: "ASC" | "DESC", time: string) => `
 
 const TIME_COLUMNS = { occurred: "coalesce(occurred_at, stored_at)", stored: "stored_at" };
 
-/** Finds events in the index. All methods throw the error of the database. */
+/** Finds events in the index. If a database statement fails, the methods throw the error of the database. */
 export class AuditIndex {
   readonly #getPool: () => pg.Pool;
   readonly #schema: IndexSchema;
@@ -144,7 +144,7 @@ export class AuditIndex {
 
   /**
    * @param getPool called for each use
-   * @param schema a rebuild only reads the tree of its index
+   * @param schema schema that `readHashes` reads. The other methods always use the live index
    */
   constructor(getPool: () => pg.Pool, schema: IndexSchema = "audit") {
     this.#getPool = getPool;
@@ -155,8 +155,8 @@ export class AuditIndex {
   /**
    * Waits until the index covers all events that the log contains now.
    *
-   * @returns position of the last event
-   * @throws {DifferentLogError} because the rows would describe events of another log
+   * @returns position of the last event in the log
+   * @throws {DifferentLogError} if the index was built from another log
    * @throws {IndexBehindError} if the index is still behind after two seconds
    * @throws {LogUnavailableError}
    */
@@ -209,9 +209,9 @@ export class AuditIndex {
   }
 
   /**
-   * Reads hashes of the audit tree: of leaves at level 0, and of nodes above.
+   * Reads hashes of the audit tree: of leaves at level 0, and of inner nodes at higher levels.
    *
-   * @throws {IndexDamagedError} if the index lacks one of them
+   * @throws {IndexDamagedError} if the index lacks one of the hashes
    */
   readonly readHashes: ReadHashes = async (level, first, count) => {
     const { rows } = await this.#getPool().query<{ hash: Buffer }>({
@@ -245,7 +245,7 @@ export class AuditIndex {
     return rows[0];
   }
 
-  /** Returns true if a leaf with at least the given number is the event of another stream. */
+  /** Returns true if the tree has a leaf at or after `firstNumber` whose event is not in the stream. */
   async hasLeafOutside(stream: string, firstNumber: number): Promise<boolean> {
     const { rowCount } = await this.#getPool().query({
       name: "audit index leaf outside",

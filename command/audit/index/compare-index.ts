@@ -22,7 +22,7 @@ export interface CompareOptions extends IndexedLog {
   onProgress?: ((progress: ScanProgress) => void) | undefined;
 }
 
-/** State of the index up to which its rows equal those that the log yields. */
+/** Part of the index that equals the log: its last position, its number of leaves and its root hash. */
 export interface ComparedState {
   position: bigint;
   leafCount: number;
@@ -35,8 +35,7 @@ const BATCH_SIZE = 1_000;
 
 /**
  * Reads the events since the last comparison from the log, derives their rows again, and compares them with the rows of
- * the index. An event that the log no longer has is no difference if it is not a leaf, because only other programs
- * delete events.
+ * the index. Other programs may delete their events, so a missing event is a difference only if it is a leaf.
  *
  * @param isWhole if true, compares the whole index
  * @returns the state that was compared; undefined if the signal aborted first
@@ -103,7 +102,7 @@ const MISSING_SQL = `
    WHERE NOT EXISTS (SELECT FROM audit.node i WHERE i.level = n.level AND i.number = n.number AND i.hash = n.hash)
    LIMIT 1`;
 
-/** @throws {IndexDamagedError} */
+/** @throws {IndexDamagedError} at the first difference between the rows and the index */
 async function compareRows(
   pool: pg.Pool,
   rows: readonly IndexRow[],

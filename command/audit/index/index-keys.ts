@@ -3,15 +3,15 @@ import { createHash } from "node:crypto";
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /**
- * Returns the key of an id in the audit index, a UUID. A UUID is its own key. Any other text gets the first bytes of
- * its SHA-256. The rule must never change, because all releases share the index.
+ * Returns the key of an id in the audit index. Each key is a UUID: a UUID is its own key, and any other text gets the
+ * first 16 bytes of its SHA-256. The rule must never change, because all releases share the index.
  */
 export function toKey(id: string): string {
   const lowerCaseId = id.toLowerCase();
   return UUID.test(lowerCaseId) ? lowerCaseId : toHashKey(id);
 }
 
-/** Purposes of keys that must not match ids in the data of events, which other programs can choose. */
+/** Purposes that have their own keys. Ids in event data, which other programs can choose, never match these keys. */
 type KeyPurpose = "clinic" | "correlation" | "stream" | "accessed" | "accessed clinic";
 
 /** Returns the key of an id for one purpose. */
@@ -27,7 +27,7 @@ function toHashKey(text: string): string {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20, 32)].join("-");
 }
 
-/** Returns true for text in the form of a UUID, in lower case. */
+/** Returns true if a text is a UUID in lower case. */
 export function isUuid(text: string): boolean {
   return UUID.test(text);
 }

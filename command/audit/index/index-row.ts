@@ -3,11 +3,11 @@ import type { AuditEvent } from "../log/audit-event.ts";
 import { isLeaf, toLeaf } from "../tree/leaves.ts";
 import { isUuid, SHARED_ACCESS_KEY, toKey, toPurposeKey } from "./index-keys.ts";
 
-/** Facts that a row takes over from other events. */
+/** Facts that an index row inherits from earlier events. */
 export interface Inheritance {
   /** Subjects and clinics of an object's first event, by the key of the object. */
   objects: ReadonlyMap<string, Pick<IndexRow, "subjects" | "clinics">>;
-  /** Subjects and origins of the cause, by the id of its event. */
+  /** Subjects and origins of the event that caused this event, by the id of the causing event. */
   causes: ReadonlyMap<string, Pick<IndexRow, "subjects" | "origins">>;
 }
 
@@ -17,16 +17,16 @@ export interface EventFacts {
   eventId: string;
   causationId: string | null;
   clinics: string[];
-  /** All UUIDs in the data. */
+  /** UUIDs in the data, except clinics and repeated reservations. Empty for an access. */
   ids: string[];
-  /** Ids of the objects that the data names, which other events inherit. */
+  /** Ids of objects in the data, such as appointments. Other events inherit these ids as subjects. */
   objectIds: string[];
   origins: string[];
   /** Undefined unless the event records an access. */
   access: AccessFacts | undefined;
-  /** Keys of the objects whose first events contribute subjects. */
+  /** Keys of the objects from whose first events the row inherits subjects. */
   objectKeys: string[];
-  /** Keys of the objects that start with this event. */
+  /** Keys of the objects whose first event this is. */
   startedKeys: string[];
   /** Null if the event is not a leaf of the tree. */
   leafHash: Buffer | null;
@@ -36,11 +36,11 @@ export interface EventFacts {
 export interface IndexRow {
   facts: EventFacts;
   /**
-   * Ids of the objects that the event concerns, directly or through inheritance. Excludes objects that no other event
-   * names.
+   * Ids of the objects that the event concerns, from its own data or inherited. Omits ids in the data that no other
+   * event inherits.
    */
   subjects: string[];
-  /** Keys of the request and the actor, of this event and of its causes. */
+  /** Keys of the requests and the actors of this event and its causes. */
   origins: string[];
   clinics: string[];
   /** Keys under which the event is found. */
@@ -52,24 +52,24 @@ interface AccessFacts {
   ids: string[];
   /** Keys of the streams that the query names. */
   streamKeys: string[];
-  /** Keys of the accesses that may have concerned a record. */
+  /** Keys under which the access is found as one that possibly concerned a record. */
   possibleKeys: string[];
 }
 
-/** Maximum number of ids that one event can name, and of subjects that it can have. */
+/** Maximum number of ids, and of subjects, that the index stores for one event. */
 const MAX_SUBJECTS = 1_000;
 
-/** Fields of the data with ids that other events inherit. Questions are about these objects. */
+/** Fields of event data that contain ids of objects. Other events inherit these ids as subjects. */
 const OBJECT_FIELDS = new Set([
   ...["appointmentId", "customerId", "animalId", "applicationId", "installationId", "endpointId"],
 ]);
 
-/** Categories of objects that other events name by id only. */
+/** Prefixes of stream names, for objects that other events name only by id. */
 const OBJECT_CATEGORIES = ["appointment-", "animal-", "installation-", "webhookEndpoint-"];
 
 /**
- * Returns what the index needs of an event. All releases must return the same result for an event. So the rules depend
- * only on the event, not on the event catalog, and they never change.
+ * Derives the facts that the index needs from an event. All releases must derive the same facts. The rules therefore
+ * depend only on the event, not on the event catalog, and must never change.
  */
 export function toEventFacts(event: AuditEvent): EventFacts {
   const { actor, correlationId, causationId, stream, revision } = event;
@@ -97,7 +97,7 @@ export function toEventFacts(event: AuditEvent): EventFacts {
   };
 }
 
-/** Returns the complete row. A consequence concerns the same subjects as its cause. */
+/** Adds inherited facts to an event's own facts. An event inherits the subjects of the event that caused it. */
 export function toIndexRow(facts: EventFacts, { objects, causes }: Inheritance): IndexRow {
   const { clinics, access, objectKeys, causationId } = facts;
   const cause = causationId === null ? undefined : causes.get(causationId);
@@ -125,14 +125,14 @@ function limit(own: readonly string[], inherited: readonly string[] = []): strin
   return [...new Set([...own, ...inherited])].slice(0, MAX_SUBJECTS);
 }
 
-/** Each event of a resource's day repeats all open reservations, but concerns only one of them. */
+/** Removes the open reservations from a `resourceDay` event. The event repeats all of them, but concerns only one. */
 function withoutCopies({ stream, data }: AuditEvent): unknown {
   return stream.startsWith("resourceDay-") ? { ...toMembers(data), reservations: null } : data;
 }
 
 /**
- * Returns true for the first event of an object. A sandbox reset names many objects, but is not the first event of any
- * object. The consents of an animal concern several applications, and each event names the animal and the application.
+ * Returns true for the first event of an object, from which later events inherit subjects. Excludes sandbox resets,
+ * which name many objects, and animal consents: each event of a consent names its animal and application.
  */
 function startsObject({ revision, type, stream }: AuditEvent): boolean {
   return revision === 0 && type !== "SandboxReset" && !stream.startsWith("animalConsent-");
@@ -142,13 +142,13 @@ function isAccess({ type, stream }: AuditEvent): boolean {
   return type === "AuditAccessed" && stream.startsWith("auditAccess-");
 }
 
-/** Fields of a query that name one record or clinic. */
+/** Fields of a query that contain an id. */
 const ID_FIELDS = ["appointment", "customer", "animal", "clinic", "application", "auditor", "correlation"];
 
 /** Fields of a query that name a record with its own stream. */
 const RECORD_FIELDS = ["appointment", "customer", "animal"];
 
-/** Fields of a query whose events can belong to several clinics. */
+/** Fields of a query that can match events of several clinics. */
 const SHARED_FIELDS = ["correlation", "application"];
 
 /** Actions whose recorded access lacks the ids in the response. */
@@ -172,7 +172,7 @@ function toAccessFacts(data: unknown): AccessFacts {
   };
 }
 
-/** Lists the streams that a query names. */
+/** Lists the streams that a query names, directly or by the id of a record. */
 function listStreams(asked: Readonly<Record<string, unknown>>): string[] {
   const recordStreams = RECORD_FIELDS.flatMap((field) =>
     typeof asked[field] === "string" ? [`${field}-${asked[field].toLowerCase()}`] : [],
@@ -190,9 +190,9 @@ function listObjectIds(stream: string): string[] {
 }
 
 /**
- * Lists the UUIDs in a value, in its order, up to the maximum.
+ * Lists the UUIDs in a value in their order, up to the maximum.
  *
- * @param fields names of the fields that count; undefined for all
+ * @param fields names of the fields whose UUIDs are listed; undefined for all fields
  */
 function listUuids(value: unknown, fields?: ReadonlySet<string>): string[] {
   const found = new Set<string>();

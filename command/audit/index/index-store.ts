@@ -11,7 +11,7 @@ export type IndexSchema = "audit" | "audit_next";
 /** Position in the log up to which the index covers the events, and the last leaf of the tree. */
 export interface IndexCheckpoint {
   schema: IndexSchema;
-  /** Identifies the index. A rebuilt index has the schema of the one that it replaces, but another table. */
+  /** Id of the checkpoint table. A rebuilt index has the same schema name, but another table. */
   tableId: number;
   position: bigint;
   /** Number of leaves, which is the number of the next leaf. */
@@ -19,7 +19,7 @@ export interface IndexCheckpoint {
   /** Position and id of the last leaf, which identify the log; null before the first leaf. */
   leafPosition: bigint | null;
   leafEventId: string | null;
-  /** Up to here, the rows were derived from the log a second time and compared. Only comparison moves it. */
+  /** Log position up to which the rows were compared with the log. Only a comparison changes it. */
   comparedPosition: bigint;
   comparedLeafCount: number;
   /** Time of the last comparison of the whole index, milliseconds since 1970; null before the first. */
@@ -47,12 +47,12 @@ export async function readIndexCheckpoint(pool: pg.Pool, schema: IndexSchema = "
 }
 
 /**
- * Adds the rows of consecutive events to the index, and moves the checkpoint, in one statement. If it fails, the edge
- * cannot be used again.
+ * Adds the rows of consecutive events to the index, and moves the checkpoint, in one statement. If the statement fails,
+ * the edge cannot be used again.
  *
  * @param edge edge of the tree at the checkpoint
- * @param events events after the checkpoint in the order of the log, without the log's own
- * @param position position of the last event that is covered, which may be one of the log's own
+ * @param events events after the checkpoint in log order, without the system events of the log
+ * @param position position of the last covered event, which may be a system event
  * @returns the new checkpoint
  * @throws {CheckpointMovedError}
  */
@@ -108,10 +108,10 @@ const EVENT_COLUMNS = {
 
 export const EVENT_COLUMN_NAMES = Object.keys(EVENT_COLUMNS).join(", ");
 /**
- * Returns the SQL that selects rows of the event table from parameters, one array for each column.
+ * Returns the SQL that selects rows for the event table. The parameters are arrays, one for each column.
  *
  * @param firstParameter number of the first parameter
- * @param from further items of FROM
+ * @param from additional items of the FROM clause, with a comma at the end
  */
 export function selectEventParameters(firstParameter: number, from = ""): string {
   // Postgres has no arrays of arrays with different lengths, so these are texts.
@@ -128,7 +128,7 @@ export function selectEventParameters(firstParameter: number, from = ""): string
 const FIRST_EVENT_PARAMETER = 7;
 const NEXT_PARAMETER = FIRST_EVENT_PARAMETER + Object.keys(EVENT_COLUMNS).length;
 
-/** The first statement locks the checkpoint. If it has moved, the others insert nothing. */
+/** The update locks the checkpoint. If another process has moved the checkpoint, the statement inserts nothing. */
 const createAddSql = (schema: IndexSchema) => `
   WITH moved AS (
     UPDATE ${schema}.checkpoint SET position = $3, leaf_count = $4, leaf_position = $5, leaf_event_id = $6
@@ -149,10 +149,10 @@ const createAddSql = (schema: IndexSchema) => `
       unnest($${NEXT_PARAMETER + 4}::smallint[], $${NEXT_PARAMETER + 5}::bigint[], $${NEXT_PARAMETER + 6}::bytea[]) n)
   SELECT count(*)::integer AS moved FROM moved`;
 
-/** Maximum length of a stored actor. No query can name a longer actor. */
+/** Maximum length of a stored actor in characters. No query can contain a longer actor. */
 const MAX_ACTOR_LENGTH = 300;
 
-/** Returns the parameters of {@link selectEventParameters}. */
+/** Converts rows to the parameters of {@link selectEventParameters}. */
 export function toEventColumns(rows: readonly IndexRow[], firstLeafNumber: bigint): unknown[][] {
   let leafNumber = firstLeafNumber - 1n;
   const records = rows.map(({ facts, clinics, subjects, origins }) => {
@@ -172,8 +172,8 @@ export function toEventColumns(rows: readonly IndexRow[], firstLeafNumber: bigin
 }
 
 /**
- * Returns parameters, one array for each column: the keys of events, the objects that start with them, and nodes of the
- * tree.
+ * Returns SQL parameters, one array for each column: index keys of events, objects that start with an event, and tree
+ * nodes.
  */
 export function toKeyColumns(rows: readonly IndexRow[], nodes: readonly TreeNode[]): unknown[][] {
   return [
@@ -185,7 +185,7 @@ export function toKeyColumns(rows: readonly IndexRow[], nodes: readonly TreeNode
   ];
 }
 
-/** Postgres stores no U+0000. */
+/** Replaces U+0000, which Postgres cannot store in text. */
 function toText(text: string): string {
   return text.replaceAll("\u0000", "\ufffd");
 }
@@ -194,7 +194,7 @@ function toText(text: string): string {
  * Completes the rows of consecutive events: adds the subjects and origins that they inherit from earlier rows of the
  * index and from each other.
  *
- * @param lastPosition position of the last event before these
+ * @param lastPosition position of the last event before the given events
  */
 export async function completeRows(
   pool: pg.Pool,

@@ -6,7 +6,7 @@ import { type AuditEvent, type LogEvent, toLogEvent } from "../log/audit-event.t
 import type { AuditIndex, RowQuery, RowReference } from "./audit-index.ts";
 import { toKey } from "./index-keys.ts";
 
-/** The index that finds the rows of a question, and the log that contains their events. */
+/** The audit index, which finds events, and the event log, which contains them. */
 export interface IndexedLog {
   client: EventStoreDBClient;
   index: AuditIndex;
@@ -19,14 +19,14 @@ export interface IndexedEvent extends LogEvent {
 /** Problem of an event that the index knows, but the log lacks, because its stream was deleted. */
 export const MISSING_IN_LOG = "missing_in_log";
 
-/** Problem of an event that the log refuses to read. */
+/** Problem of an event that the index knows, but the log cannot return. */
 const UNREADABLE_IN_LOG = "unreadable_in_log";
 
-/** Number of events that are read at a time, so that a reader who stops needs little memory. */
+/** Number of events that are read at a time. The limit saves memory if a reader stops early. */
 const PAGE_SIZE = 200;
 
 /**
- * Yields the events of a question, page by page, so that a slow reader occupies no connection.
+ * Yields the events that match a query, page by page, so that a slow reader occupies no database connection.
  *
  * @param limit maximum number of events; undefined for all
  * @param maxPageSize number of events that are read at a time, for a caller that may stop early
@@ -67,7 +67,7 @@ async function readRows({ client, index }: IndexedLog, rows: readonly RowReferen
   });
 }
 
-/** Maximum ratio of all events to needed events in a range of the log that is read with one call. */
+/** Maximum ratio of all events to needed events for which one call reads a whole range of the log. */
 const MAX_RANGE_FACTOR = 8;
 
 type FoundEvents = Map<bigint, StoredEvent | typeof UNREADABLE_IN_LOG>;
@@ -93,7 +93,7 @@ async function readRange(
 
 const MAX_RUN = 50;
 
-/** Reads each stream with one call for consecutive revisions. */
+/** Reads the events stream by stream, with one call for up to 50 consecutive revisions. */
 async function readRuns(client: EventStoreDBClient, rows: readonly RowReference[]): Promise<FoundEvents> {
   const runs: RowReference[][] = [];
   for (const row of [...rows].sort(compareRevisions)) {
@@ -156,7 +156,7 @@ async function readRun(client: EventStoreDBClient, run: readonly RowReference[],
   }
 }
 
-/** Describes an event that cannot be read by its row. */
+/** Describes an event from its index row, because the log does not return the event. */
 function describeRow(row: RowReference, problem: string): AuditEvent {
   const { position, stream, revision, eventId: id, type, storedAt, occurredAt, clinics } = row;
   const [actorType, ...actorId] = row.actor?.split(":") ?? [];

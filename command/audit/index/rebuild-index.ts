@@ -12,16 +12,16 @@ import { type IndexCheckpoint, readIndexCheckpoint } from "./index-store.ts";
 import { fillIndex } from "./run-index.ts";
 
 interface RebuildOptions extends Pick<PublishOptions, "client" | "signer"> {
-  /** Pool of the owner of the tables. */
+  /** Connection pool of the database role that owns the tables. */
   pool: pg.Pool;
-  /** If true, the new index need not have the tree of the published heads. */
+  /** If true, the tree of the new index may differ from the published tree heads. */
   isNewTree: boolean;
   onProgress(progress: ScanProgress): void;
-  /** Called if a statement on the live index does not end, so that the new index cannot come into use yet. */
+  /** Called if a statement that still uses the live index delays its replacement. */
   onBlocked(): Promise<void>;
 }
 
-/** Tables of an index, in the order in which the filler locks them, and the rights of the audit service. */
+/** Rights of the audit service, by table of an index. The order is that in which {@link fillIndex} locks the tables. */
 const TABLES = {
   checkpoint: "SELECT, UPDATE",
   event: "SELECT, INSERT",
@@ -40,7 +40,7 @@ const listTables = (schema: string) =>
     .map((table) => `${schema}.${table}`)
     .join(", ");
 
-/** Several statements in one query are one transaction. */
+/** Creates the tables of the new index. Postgres runs the statements of one query in one transaction. */
 const CREATE_SQL = `
   DROP SCHEMA IF EXISTS audit_next CASCADE;
   CREATE SCHEMA audit_next;
@@ -56,19 +56,19 @@ const SWITCH_SQL = `
   DROP SCHEMA audit_next`;
 
 /**
- * Time limit for locking the live tables. The lock waits for running questions and blocks new ones. The limit is shorter
- * than the time after which Postgres reports a deadlock.
+ * Time limit for locking the live tables. The lock waits for running queries and blocks new queries. The limit is
+ * shorter than `deadlock_timeout`, so the attempt ends before Postgres reports a deadlock.
  */
 const LOCK_TIMEOUT_MS = 200;
 
 const LOCK_RETRY_INTERVAL_MS = 500;
 
 /**
- * Fills a new index next to the live one, which stays in use and up to date, and replaces the live one in one
+ * Fills a new index next to the live index, which stays in use and up to date. Then replaces the live index in one
  * transaction. If the process is killed, the live index stays as it is, and the next run starts from the beginning.
  *
- * @returns state of the new index when it came into use
- * @throws {TreeHeadError} if the tree of the new index is not that of the published heads
+ * @returns checkpoint of the new index when it came into use
+ * @throws {TreeHeadError} if the tree of the new index does not match the published tree heads
  * @throws {CheckpointMovedError} if another rebuild is running
  * @throws {LogUnavailableError}
  */

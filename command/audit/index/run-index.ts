@@ -18,7 +18,7 @@ interface FillOptions {
   client: EventStoreDBClient;
   pool: pg.Pool;
   schema: IndexSchema;
-  /** Called when events are added, with the position up to which the index covers the log. */
+  /** Called after each batch, with the log position that the index now covers and the number of added events. */
   onAdded(position: bigint, count: number): Promise<void> | void;
 }
 
@@ -36,7 +36,7 @@ const PROGRESS_INTERVAL_MS = 10_000;
 /** Pause after a small batch. With a batch for nearly every event, Postgres would need several times as much CPU. */
 const BATCH_PAUSE_MS = 20;
 
-/** Interval at which a stopped fill checks whether an operator has removed the cause. */
+/** Interval at which filling is tried again after an error that only an operator can resolve. */
 const STOP_CHECK_INTERVAL_MS = 5_000;
 
 /**
@@ -65,14 +65,14 @@ export async function runIndex(
 
 interface PendingEvent {
   position: bigint;
-  /** Undefined for an event of the log itself. */
+  /** Undefined for a system event of the log, which the index omits. */
   event: AuditEvent | undefined;
 }
 
 /**
  * Fills an index from its checkpoint on, until the signal aborts.
  *
- * @param endPosition position that ends the fill when the index covers it; undefined to follow the log
+ * @param endPosition log position at which the fill ends; undefined to follow the log
  * @throws {DifferentLogError}
  * @throws {CheckpointMovedError}
  */
@@ -123,7 +123,7 @@ export async function fillIndex(
   await runTaskGroup(signal, [read, write]);
 }
 
-/** Creates a function that logs from time to time how far a long fill is. */
+/** Creates a function that logs the progress of a long fill, at most every 10 seconds. */
 function createProgressReporter(client: EventStoreDBClient, logger: Logger) {
   let reportedAt = performance.now();
   let eventCount = 0;

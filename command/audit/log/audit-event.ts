@@ -21,9 +21,9 @@ export interface AuditEvent extends NamedMetadata {
   id: string;
   type: string;
   storedAt: Instant;
-  /** Metadata that no other member contains, for example of a newer release. Absent if there is no such metadata. */
+  /** Stored metadata that no other member contains, for example from a newer release. Absent if there is none. */
   metadata?: unknown;
-  /** Data of the event as stored. Secrets are replaced by a placeholder. Lists show personal data decrypted. */
+  /** Data as stored, with placeholders for secrets. Personal data is decrypted in lists, but not in exports. */
   data: unknown;
   /** Reason why this release cannot read the event. Absent if the event is readable. */
   problem?: string;
@@ -49,8 +49,8 @@ export function toLogEvent(event: StoredEvent, position = event.position?.commit
 }
 
 /**
- * Converts a stored event without parsing it, so that the result has no problem. The parameters are those of {@link
- * toLogEvent}.
+ * Converts a stored event to the form for auditors without validating it, so that `problem` is absent. The parameters
+ * are those of {@link toLogEvent}.
  */
 export function toAuditEvent(event: StoredEvent, position = event.position?.commit): AuditEvent {
   const { namedMetadata, otherMetadata } = separateMetadata(toAuditableValue(event.metadata));
@@ -67,7 +67,7 @@ export function toAuditEvent(event: StoredEvent, position = event.position?.comm
   };
 }
 
-/** Parses an event of an export again. Its data lacks only secrets. */
+/** Validates an event from an export against the event catalog. The exported data lacks only secrets. */
 export function parseAuditEvent(auditEvent: AuditEvent): LogEvent {
   const names = Object.keys(NAMED_MEMBERS) as (keyof NamedMetadata)[];
   const namedMetadata = Object.fromEntries(names.map((name) => [NAMED_MEMBERS[name][0], auditEvent[name]]));
@@ -97,15 +97,15 @@ export const SECRET_FIELDS: ReadonlySet<string> = new Set(["secretHash", "encryp
 const WITHHELD_TEXT = "(withheld)";
 
 /**
- * Maximum number of arrays and objects around a value. Commands write at most about 100. The functions that read,
- * compare and write values are recursive, so one deeper event of another program would end every scan.
+ * Maximum nesting depth of event data. Commands write at most about 100 levels. The functions that read, compare and
+ * write values are recursive, so a single deeper event of another program would make every scan fail.
  */
 const MAX_NESTING_LEVELS = 300;
 const OMITTED_TEXT = "(omitted)";
 
 /**
- * Withholds secrets, and replaces what canonical JSON cannot represent. Exports and leaves depend on these rules, so
- * they must never change.
+ * Replaces secrets, and values that canonical JSON cannot represent. Exports and leaves of the tree depend on these
+ * rules, so they must never change.
  */
 function toAuditableValue(value: unknown, level = 0): unknown {
   if (typeof value === "number") return Number.isFinite(value) ? value : OMITTED_TEXT;
@@ -144,7 +144,7 @@ const isTime = (value: unknown) => isString(value) && /^\d{4}-\d\d-\d\dT\d\d:\d\
 const isActor = (value: unknown) =>
   isObject(value) && isString(value.type) && isString(value.id) && (value.note === undefined || isString(value.note));
 
-/** Members of stored metadata that an audit event names, and the form that each of them must have. */
+/** Metadata members of an audit event: their names in the stored metadata, and checks of their form. */
 const NAMED_MEMBERS: { [Name in keyof NamedMetadata]: [storedName: string, hasForm: (value: unknown) => boolean] } = {
   occurredAt: ["occurredAt", isTime],
   actor: ["actor", isActor],
@@ -155,12 +155,12 @@ const NAMED_MEMBERS: { [Name in keyof NamedMetadata]: [storedName: string, hasFo
   schemaVersion: ["schemaVersion", (value) => typeof value === "number"],
 };
 
-/** Members that describe the request instead of the event. */
+/** Metadata members that audit events omit, because they describe the request instead of the event. */
 const OMITTED_MEMBERS = ["traceparent"];
 
 /**
  * Separates the metadata of a stored event into the members that audit events name and all other metadata. A named
- * member that is missing or has another form is null; in the second case, the value is among the other metadata.
+ * member is null if it is missing or has another form. A value with another form stays in the other metadata.
  *
  * Exports and leaves of the tree contain the result, so every release must return the same for the same metadata. The
  * rules therefore do not depend on the event catalog, and they must never change.

@@ -23,8 +23,8 @@ export interface ScanOptions {
 const PROGRESS_INTERVAL = 1_000;
 
 /**
- * Yields the events of the log up to a log position, as fast as the consumer reads them, also the log's own. If the
- * signal aborts, the scan ends without an error.
+ * Yields the events of the log up to a log position, including system events of the log. Reads as fast as the consumer
+ * iterates. If the signal aborts, the scan ends without an error.
  *
  * @throws {LogUnavailableError} if the event log fails, stops sending events, or ends the subscription early
  */
@@ -51,7 +51,7 @@ export async function* scanLog({
     throw new LogUnavailableError("the event log ended the subscription before the scan's end");
 }
 
-/** Returns true for an event that the log wrote itself, such as the deletion of a stream. */
+/** Returns true for a system event, which the log itself wrote, for example when a stream was deleted. */
 export function isOfLog({ type }: { type: string }): boolean {
   return type.startsWith("$");
 }

@@ -3,7 +3,7 @@ import { ApiError } from "../../../shared/http/api-error.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { queryReadModels } from "./read-models.ts";
 
-/** Maximum number of names in one response, so that the index finds the recorded access under all their ids. */
+/** Maximum number of names in a response, below the number of ids that the index stores for an access. */
 const MAX_NAMES = 900;
 
 export interface RecordName {
@@ -14,7 +14,7 @@ export interface RecordName {
   scheduledAt: string | null;
 }
 
-/** Tables with names: kind of record, table, column of the id and expression of the name. */
+/** Tables with names: kind of record, table, id column and SQL expression for the name. */
 const NAMED_TABLES: [kind: string, table: string, idColumn: string, name: string][] = [
   ["clinic", "clinic", "clinic_id", "t.name"],
   ["branch", "branch", "branch_id", "t.name"],
@@ -28,7 +28,7 @@ const NAMED_TABLES: [kind: string, table: string, idColumn: string, name: string
   ["webhook endpoint", "webhook_endpoint", "endpoint_id", "t.origin"],
 ];
 
-/** Selects the names of the records in one table. $1: ids. $2: permitted clinics (null for all). */
+/** Creates the SQL for the names of records in a table. $1: ids. $2: ids of the permitted clinics (null for all). */
 const createTableSql = ([kind, table, idColumn, name]: (typeof NAMED_TABLES)[number]) =>
   `SELECT t.${idColumn} AS id, '${kind}' AS kind, ${name} AS name, t.clinic_id AS "clinicId", NULL AS "scheduledAt"
     FROM ${READ_MODEL_SCHEMA}.${table} t
@@ -42,7 +42,7 @@ const APPOINTMENTS_SQL = `SELECT a.appointment_id, 'appointment', coalesce(n.nam
    LEFT JOIN ${READ_MODEL_SCHEMA}.customer c ON c.customer_id = a.customer_id AND c.clinic_id = a.clinic_id
   WHERE a.appointment_id = ANY ($1::uuid[]) AND ($2::uuid[] IS NULL OR a.clinic_id = ANY ($2::uuid[]))`;
 
-/** An application belongs to no clinic. Its name is visible to readers of a clinic that it is or was installed at. */
+/** Selects the names of applications that are or were installed at a permitted clinic. */
 const APPLICATIONS_SQL = `SELECT p.application_id, 'application', p.name, NULL::uuid, NULL
    FROM ${READ_MODEL_SCHEMA}.partner_application p
   WHERE p.application_id = ANY ($1::uuid[]) AND ($2::uuid[] IS NULL OR EXISTS (
@@ -61,7 +61,7 @@ const NAMES_SQL = [...NAMED_TABLES.map(createTableSql), APPOINTMENTS_SQL, APPLIC
 const UUIDS = /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/g;
 
 /**
- * Finds the names of the records in the reader's scope whose ids a value contains.
+ * Finds the names of the records whose ids occur in a value, as far as the reader may see these records.
  *
  * @param clinicIds ids of the permitted clinics; null for all clinics
  * @returns null if the read models are unavailable

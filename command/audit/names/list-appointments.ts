@@ -18,7 +18,7 @@ export const appointmentsQuerySchema = z.strictObject({
 });
 type AppointmentsQuery = z.output<typeof appointmentsQuerySchema>;
 
-/** An appointment in the response, with the fields that the service itself reads. */
+/** An appointment in the response. The type declares only the fields that the service itself reads. */
 interface ListedAppointment {
   id: string;
   /** True if the appointment was ever moved to another time. */
@@ -41,7 +41,7 @@ const buildTimeSql = (startsAt: string) => `${startsAt} < coalesce($3::timestamp
       WHERE ${startsAt} < minute + interval '1 minute'
         AND ${startsAt} + a.duration_minutes * interval '1 minute' > minute))`;
 
-/** Selects the appointments of a time range, and once more at each former time in the range from which they were moved. */
+/** Selects the appointments in a time range. A moved appointment also matches for each former time in the range. */
 const MATCHES_SQL = `SELECT a.appointment_id, NULL::timestamptz AS moved_from
     FROM ${READ_MODEL_SCHEMA}.appointment a WHERE a.clinic_id = $1 AND ${buildTimeSql("a.scheduled_at")}
   UNION ALL
@@ -53,8 +53,8 @@ const MATCHES_SQL = `SELECT a.appointment_id, NULL::timestamptz AS moved_from
 
 /**
  * Parameters: $1 is the clinic, $2 and $3 are the start and the end of the day (null for no limit). $4 is null, or an
- * array with the starts of minutes. An appointment at such a minute may have started on the day before. The column
- * `movedFrom` has the former start time, if the appointment is listed there.
+ * array with the starts of minutes: only appointments during such a minute match, even if they started on the day
+ * before. `movedFrom` is the former start time, if the row lists the appointment there.
  */
 const APPOINTMENTS_SQL = `WITH match AS (${MATCHES_SQL})
   SELECT a.appointment_id AS id, a.clinic_id AS "clinicId", rfc3339(a.scheduled_at) AS "scheduledAt",
@@ -69,8 +69,8 @@ const APPOINTMENTS_SQL = `WITH match AS (${MATCHES_SQL})
   ORDER BY coalesce(match.moved_from, a.scheduled_at), a.appointment_id LIMIT ${MAX_APPOINTMENTS + 1}`;
 
 /**
- * Lists the appointments of a clinic that start on one day, or that take place at a time of the day. A moved appointment
- * is also listed at its former times. Sorted by time.
+ * Lists the appointments of a clinic that start on one day, or that take place at a time of the day, sorted by time. A
+ * moved appointment is also listed at its former times.
  *
  * @param permittedClinicIds ids of the clinics in the reader's scope; null for all clinics
  * @throws {ApiError} 503 `read_models_unavailable`

@@ -13,20 +13,21 @@ export const searchQuerySchema = z.strictObject({
 });
 type SearchQuery = z.output<typeof searchQuerySchema>;
 
-/** A result in the response, with the fields that the service itself reads. */
+/** A result in the response. The type declares only the fields that the service itself reads. */
 interface FoundName {
   kind: (typeof searchKinds)[number];
   id: string;
   clinicId: string;
-  /** Owner of an animal; null for others. */
+  /** Owner of an animal; null for a customer or staff member. */
   customer: { id: string } | null;
 }
 
 const MAX_RESULTS_PER_KIND = 50;
 
 /**
- * Selects the rows of one kind. `detail` is the species of an animal, or the role of a staff member. Parameters of the SQL: $1 is the pattern, $2 the array of permitted clinics (null for
- * all), $3 the kind (null for all).
+ * Creates the SQL that selects the names of one kind. `detail` is the species of an animal, or the role of a staff
+ * member. Parameters of the SQL: $1 is the pattern, $2 the array of permitted clinics (null for all), $3 the kind (null
+ * for all).
  */
 const createKindSql = (kind: FoundName["kind"], columns: string, from: string, nameColumn: string) =>
   `(SELECT '${kind}' AS kind, ${columns} FROM ${from}
@@ -57,8 +58,8 @@ const SEARCH_SQL = [
 ].join("\n UNION ALL ");
 
 /**
- * Finds customers, animals and staff members by a part of their name. Names that have the same capital letters by
- * Unicode's full case mapping are equal, such as ς and σ, ß and ss, or ı and i.
+ * Finds customers, animals and staff members by a part of their name. The comparison ignores case by Unicode's full
+ * case mapping. For example, ς equals σ, ß equals ss, and ı equals i.
  *
  * @param permittedClinicIds ids of the clinics in the reader's scope; null for all clinics
  * @returns the results by kind, each sorted by name

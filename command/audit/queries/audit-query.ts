@@ -21,7 +21,7 @@ export interface AuditQuery<Schema extends z.ZodType = z.ZodType, Result = unkno
   action: AuditAction;
   schema: Schema;
   /**
-   * Runs the query. Call it only after the access is recorded.
+   * Runs the query. The caller must record the access before it returns any data.
    *
    * @throws {StreamNotFoundError}
    * @throws {DifferentLogError}
@@ -31,12 +31,12 @@ export interface AuditQuery<Schema extends z.ZodType = z.ZodType, Result = unkno
   run(query: z.output<Schema>, options: ReadOptions): Promise<Result>;
 }
 
-/** Items that are read while the caller iterates over them. The return value describes the end of the list. */
+/** List whose items are read during the iteration. The generator's return value describes the end of the list. */
 export type ItemStream<Item> = AsyncGenerator<Item, ListEnd, void>;
 
-/** Members that the last line of a streamed response has besides the number of items. */
+/** Members of the last line of a streamed response, in addition to the number of items. */
 interface ListEnd {
-  /** Value of `after` that continues the list; null if the list is complete. */
+  /** Value of the parameter `after` for the next page; null if the list is complete. */
   next?: string | null;
   /** Log position of the last event when the query started. The list contains no later events. */
   through?: string;
@@ -52,7 +52,7 @@ export class StreamNotFoundError extends Error {
 }
 
 /**
- * Yields items until the limit is reached. In this case, more items may follow, and the next page may be empty.
+ * Yields items up to the limit. If the limit is reached, `next` continues the list, which may contain no more items.
  *
  * @param limit undefined for all items
  */

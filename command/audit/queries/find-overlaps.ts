@@ -9,13 +9,13 @@ import { toSubjectKey } from "./query-fields.ts";
 
 const overlapsQuerySchema = z.strictObject({ clinic: uuid });
 
-/** An overlap with the event that created it, or an event that cannot be checked, with the reason. */
+/** An overlap and the event that created it, or an event that cannot be checked and its `problem`. */
 export type OverlapFinding = Pick<AuditEvent, "position" | "stream" | "revision" | "problem"> & Partial<Overlap>;
 
-/** Events of reservations, and those that determine the places of resources. */
+/** Types of the events that change reservations, or the number of places of a resource. */
 export const OVERLAP_TYPES = ["ResourceAdded", "SandboxReset", "PlaceReserved", "PlaceReleased"];
 
-/** Checks all reservations of a clinic. */
+/** Finds overlaps among all reservations of a clinic. */
 export const overlapsQuery: AuditQuery<typeof overlapsQuerySchema, ReturnType<typeof checkOverlaps>> = {
   action: "overlaps",
   schema: overlapsQuerySchema,
@@ -31,7 +31,7 @@ export const overlapsQuery: AuditQuery<typeof overlapsQuerySchema, ReturnType<ty
 /**
  * Yields each overlap once, with the event that created it, and each event that cannot be checked.
  *
- * @param events events of the types above, from the start of the log, in log order
+ * @param events events of the types {@link OVERLAP_TYPES}, from the start of the log, in log order
  * @returns number of events that were checked
  */
 export async function* checkOverlaps(events: AsyncIterable<LogEvent>): AsyncGenerator<OverlapFinding, number> {

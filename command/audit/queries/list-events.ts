@@ -40,8 +40,8 @@ const listQuerySchema = z
 type ListQuery = z.output<typeof listQuerySchema>;
 
 /**
- * Lists the events that match the query and that the reader may see, in log order or in the reverse order. For the
- * events of a stream, the query reads only the log, not the index. The iteration throws {@link LogUnavailableError}.
+ * Lists the matching events that the reader may see, in log order or reverse order. For the events of a stream, the
+ * query reads only the log, not the index. The iteration throws errors, such as {@link LogUnavailableError}.
  */
 export const eventsQuery: AuditQuery<typeof listQuerySchema, ItemStream<AuditEvent>> = {
   action: "events",
@@ -56,7 +56,7 @@ export const eventsQuery: AuditQuery<typeof listQuerySchema, ItemStream<AuditEve
   },
 };
 
-/** Yields the events whose clinics the reader may all see. The check reads the event, and does not trust the index. */
+/** Yields the events that the reader may see. The check uses the events themselves, and does not trust the index. */
 async function* reveal(
   events: AsyncIterable<LogEvent>,
   { permittedClinicIds, dataKeys, signal }: ReadOptions,

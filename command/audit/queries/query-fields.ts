@@ -32,15 +32,15 @@ export const filterFields = {
 type Rule<Query> = [isFulfilled: (query: Query) => boolean, issue: { path?: string[]; message: string }];
 
 /**
- * Rule for a time range. A range that cannot contain events is refused, because the auditor could conclude
- * that no events match the filters.
+ * Rule for a time range. An empty range is refused, because the auditor could conclude that no events match the
+ * filters.
  */
 export const nonEmptyRange: Rule<{ from?: string | undefined; to?: string | undefined }> = [
   ({ from, to }) => from === undefined || to === undefined || from < to,
   { path: ["to"], message: "must be later than `from`" },
 ];
 
-/** Returns the rule that exactly one of some fields is given. */
+/** Returns a rule that exactly one of the named fields must be present. */
 export const exactlyOne = <Name extends string>(...names: readonly Name[]): Rule<{ [name in Name]?: unknown }> => [
   (query) => names.filter((name) => query[name] !== undefined).length === 1,
   { message: `must have exactly one of ${names.join(", ")}` },
@@ -125,7 +125,7 @@ export const positionField = z
   .regex(/^\d{1,20}$/, "must be a log position")
   .transform(BigInt);
 
-/** Fields of a query for a list. In the order `newest`, the list continues with the events before `after`. */
+/** Fields that page through a list. In the order `newest`, the next page contains the events before `after`. */
 export const pageFields = {
   order: z.enum(["oldest", "newest"]).default("oldest"),
   after: positionField.optional(),
@@ -133,7 +133,7 @@ export const pageFields = {
 };
 type PageQuery = z.output<z.ZodObject<typeof pageFields>>;
 
-/** Returns the part of the log to which a query for a list refers. Positions are exclusive. */
+/** Returns the exclusive bounds of the log positions that a list query reads, and the direction. */
 export function toRange({ order, after }: Pick<PageQuery, "order" | "after">, logEnd: bigint) {
   const end = logEnd + 1n;
   if (order === "oldest") return { after, before: end, isNewestFirst: false };

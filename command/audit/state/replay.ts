@@ -37,9 +37,9 @@ export interface ReplayStep {
 }
 
 /**
- * Lists each event of a stream, with the fields that the event changed and the resulting state. From an event on that
- * this release cannot read, no changes are known, and the state is null. The iteration throws the errors of
- * {@link foldStream}, and {@link StreamNotFoundError}.
+ * Lists each event of a stream, with the fields that the event changed and the resulting state. If this release cannot
+ * read an event, this step and all later steps have no changes, and their state is null. The iteration throws the
+ * errors of {@link foldStream}, and {@link StreamNotFoundError}.
  */
 export const replayQuery: AuditQuery<typeof replayQuerySchema, ItemStream<ReplayStep>> = {
   action: "replay",
@@ -73,8 +73,8 @@ export class UnreadableStreamError extends Error {
 }
 
 /**
- * Folds the events of a stream with the same function as the service's commands. Events that the reader may not see and
- * events that the predicate excludes are skipped.
+ * Yields the events of a stream with the states before and after each event. Uses the same fold functions as the
+ * commands. Skips events that the reader may not see, and events that `isIncluded` excludes.
  *
  * @throws {LogUnavailableError} if the event log cannot be read
  */

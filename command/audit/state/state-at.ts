@@ -10,8 +10,8 @@ import { foldStream, UnreadableStreamError } from "./replay.ts";
 type IsUpToPoint = (event: AuditEvent, timeBasis: TimeBasis) => boolean;
 
 /**
- * A point in the history of a stream, as text: a revision, `position:8812`, a date-time, `start` (before the first event)
- * or `end`.
+ * A point in the history of a stream, as text: a revision, `position:8812`, a date-time, `start` (before the first
+ * event) or `end`.
  */
 const streamPointField = z.string().transform((text, ctx): IsUpToPoint => {
   if (text === "start" || text === "end") return () => text === "end";

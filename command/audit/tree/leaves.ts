@@ -9,14 +9,14 @@ export interface Leaf {
 }
 
 /**
- * The event in the form in which exports contain it, except that the member `problem` is always missing. The problem
- * depends on the release that reads the event, but a leaf must be the same in all releases.
+ * An event as in an export, but without the member `problem`, which depends on the release that reads the event. A leaf
+ * must be the same in all releases.
  */
 export type LeafEvent = Omit<AuditEvent, "problem">;
 
 /**
- * Categories whose events are always leaves. Tree heads depend on this list, so it must never change. Events of later
- * categories are leaves because of their metadata.
+ * Categories whose events are always leaves. Tree heads depend on this list, so it must never change. Events of newer
+ * categories are leaves if their metadata is complete.
  */
 const LEAF_CATEGORIES = new Set([
   ...["clinic", "service", "resource", "membership", "staff", "portalUser", "customer", "animal", "appointment"],
@@ -26,8 +26,8 @@ const LEAF_CATEGORIES = new Set([
 
 /**
  * Returns true if an event is a leaf. Events of other programs are not leaves, because these programs may delete them.
- * The rule must not depend on the event catalog: a release that does not know a later category would publish trees
- * without its events.
+ * The rule must not depend on the event catalog. Otherwise, an older release would publish trees without the events of
+ * newer categories.
  */
 export function isLeaf(event: AuditEvent): boolean {
   if (LEAF_CATEGORIES.has(getCategoryName(event.stream))) return true;

@@ -57,7 +57,7 @@ export class TreeEdge {
     return new TreeEdge(size, levels);
   }
 
-  /** Adds a leaf. Returns the nodes that are complete with it, from the lowest level to the highest. */
+  /** Adds a leaf. Returns the nodes that the leaf completes, from the lowest level to the highest. */
   append(leafHash: Buffer): TreeNode[] {
     this.size += 1;
     const nodes: TreeNode[] = [];
@@ -84,7 +84,7 @@ function listPeaks(hashes: readonly Buffer[]): Buffer[] {
   return [joinHashes(hashes.slice(0, width)), ...listPeaks(hashes.slice(width))];
 }
 
-/** Computes the hash of a complete subtree from its children's hashes at some level; their number is a power of 2. */
+/** Computes the root hash of a complete subtree from all its hashes at one level. Their number is a power of 2. */
 function joinHashes(hashes: readonly Buffer[]): Buffer {
   const [first, ...others] = hashes;
   if (!first) throw new RangeError("a subtree has at least one hash");
@@ -116,7 +116,7 @@ export async function readLeafPath(readHashes: ReadHashes, index: number, end: n
     : [...(await readLeafPath(readHashes, index, end, middle)), await computeRoot(readHashes, middle, start)];
 }
 
-/** Returns the path from an earlier size to a tree (`SUBPROOF` in RFC 6962, section 2.1.2). */
+/** Returns the consistency path from `fromSize` leaves to the whole tree (`SUBPROOF` in RFC 6962, section 2.1.2). */
 export async function readConsistencyPath(
   readHashes: ReadHashes,
   fromSize: number,

@@ -39,7 +39,7 @@ type ProofVerdict = ({ ok: true } & VerifiedProof) | ({ ok: false } & Fault);
 const documentSchema = z.union([signedTreeHeadSchema, inclusionProofSchema, consistencyProofSchema]);
 
 /**
- * Verifies a file with a tree head, an inclusion proof or a consistency proof, using only the file and the trusted keys.
+ * Verifies a file with a tree head, an inclusion proof or a consistency proof, using only the file and trusted keys.
  *
  * @param expectedHeads tree heads that the verifier holds; each must be in the file
  */
@@ -64,7 +64,7 @@ export async function verifyProof(
   return { ok: true, ...result };
 }
 
-/** @param value parsed JSON of the document. The schema omits a member named `__proto__`. */
+/** @param value parsed JSON of the document, because the parsed `document` lacks a member named `__proto__` */
 async function verifyDocument(
   document: z.infer<typeof documentSchema>,
   value: unknown,

@@ -40,9 +40,9 @@ export async function proveInclusion(
 }
 
 /**
- * Proves that the tree of a later head starts with the leaves of an earlier head, unchanged and in their order.
+ * Creates the proof that the tree of a later head starts with the leaves of an earlier head, in the same order.
  *
- * @throws {TreeHeadError} if the tree of the index is not that of both heads, or the heads belong to different trees
+ * @throws {TreeHeadError} if the tree of the index does not match both heads, or the heads belong to different trees
  */
 export async function proveConsistency(index: AuditIndex, from: SignedTreeHead, to: SignedTreeHead) {
   const [fromHead, toHead] = [from.treeHead, to.treeHead];
@@ -55,7 +55,7 @@ export async function proveConsistency(index: AuditIndex, from: SignedTreeHead, 
   return { format: CONSISTENCY_PROOF_FORMAT, from, to, path: toHex(path) };
 }
 
-/** If the log was replaced by a shorter one, the index lacks leaves of the head. */
+/** Throws {@link TreeHeadError} if a shorter log has replaced the log, so that the index lacks leaves of the head. */
 async function readPath(head: TreeHead, read: () => Promise<Buffer[]>): Promise<Buffer[]> {
   try {
     return await read();

@@ -30,19 +30,18 @@ export interface PublishOptions extends CompareOptions {
 interface Publication {
   /** The tree head that was published last; undefined if the log has no events. */
   head: SignedTreeHead | undefined;
-  /** True if this call has published the head. If false, the tree has no new leaf except tree heads. */
+  /** True if this call has published the head. False if only tree heads are new, or if the signal aborted first. */
   isNew: boolean;
 }
 
 /**
- * Signs and appends a head of the tree over all events that the log contains when the call starts, if there are new
- * events except tree heads. First compares the rows since the last comparison with the log, so that a head never covers
- * a row that differs from the log.
+ * Signs and appends a head of the tree over all current events of the log, if the new events are not only tree heads.
+ * First compares new rows of the index with the log, so that a head never covers a row that differs from the log.
  *
  * @throws {IndexDamagedError} if the index differs from the log
  * @throws {DifferentLogError}
  * @throws {IndexBehindError}
- * @throws {TreeHeadError} if the last tree head is not the service's own, or belongs to another log
+ * @throws {TreeHeadError} if the last tree head is not signed with one of the service's keys, or belongs to another log
  * @throws {LogUnavailableError}
  */
 export async function publishTreeHead(options: PublishOptions): Promise<Publication> {
@@ -76,7 +75,7 @@ export async function publishTreeHead(options: PublishOptions): Promise<Publicat
  * @throws {IndexDamagedError} at the first difference
  * @throws {DifferentLogError}
  * @throws {IndexBehindError}
- * @throws {TreeHeadError} if the tree is not that of a published head
+ * @throws {TreeHeadError} if the tree does not match a published head
  * @throws {LogUnavailableError}
  */
 export async function verifyIndex(
@@ -95,7 +94,7 @@ interface PublisherOptions extends Omit<PublishOptions, "context" | "signal" | "
   countOutcome(outcome: PublicationOutcome): void;
 }
 
-/** Outcomes of an attempt to publish a tree head. Without new events except tree heads, the tree head is unchanged. */
+/** Outcomes of an attempt to publish a tree head. `unchanged`: the log has no new events except tree heads. */
 export const PUBLICATION_OUTCOMES = ["published", "unchanged", "failed"] as const;
 export type PublicationOutcome = (typeof PUBLICATION_OUTCOMES)[number];
 
@@ -103,8 +102,8 @@ const MAX_CHECK_INTERVAL_MS = 60_000;
 
 /**
  * Publishes a tree head whenever the last one is older than the interval and the log has new events, until the signal
- * aborts. The time of the last tree head comes from the log, so restarts and other processes neither delay nor repeat a
- * publication.
+ * aborts. Also verifies the whole index once a day. The time of the last tree head comes from the log, so restarts and
+ * other processes neither delay nor repeat a publication.
  */
 export async function runTreeHeadPublisher(options: PublisherOptions, signal: AbortSignal): Promise<void> {
   const checkIntervalMs = Math.min(options.intervalMs, MAX_CHECK_INTERVAL_MS);
@@ -123,10 +122,7 @@ export async function runTreeHeadPublisher(options: PublisherOptions, signal: Ab
 
 const VERIFICATION_INTERVAL_MS = 86_400_000;
 
-/**
- * Interval at which each process repeats a failed verification, or checks whether another process has verified the
- * index.
- */
+/** Interval at which each process checks whether the daily verification is due. After a failure, it is still due. */
 const CHECK_DUE_INTERVAL_MS = 3_600_000;
 
 /** Verifies the whole index once a day, in one of the processes. */

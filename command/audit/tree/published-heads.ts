@@ -15,7 +15,7 @@ export const TREE_HEAD_STREAM = toStreamName(auditTreeStreams, "heads");
 
 export type PublishedHead = RecordedEvent<AuditTreeEvent>;
 
-/** The published tree heads, the signing keys and the log do not fit together. The message names the difference. */
+/** The published tree heads do not match the log or the signing keys. The message names the difference. */
 export class TreeHeadError extends Error {
   override readonly name = "TreeHeadError";
 }
@@ -30,7 +30,7 @@ export function createChangedLogError({ size, at }: TreeHead, advice = ""): Tree
  * Requires that the tree of the index starts with the leaves of a head.
  *
  * @param leafCount number of leaves of the index
- * @param newTreeCommand command line that starts a new tree
+ * @param newTreeCommand command that starts a new tree; the error message recommends it
  * @throws {TreeHeadError}
  */
 export async function requireTree(
@@ -45,10 +45,10 @@ export async function requireTree(
 }
 
 /**
- * Requires that the tree of an index is that of each head of the current tree in the part of the log that the index
- * covers.
+ * Requires that the tree of an index matches the published heads of the current tree. Considers only heads in the part
+ * of the log that the index covers.
  *
- * @param newTreeCommand command line that ignores the published heads
+ * @param newTreeCommand command that ignores the published heads; the error message recommends it
  * @throws {TreeHeadError}
  * @throws {LogUnavailableError}
  */
@@ -67,7 +67,8 @@ export async function requirePublishedTree(
 }
 
 /**
- * Reads the last published tree head that this release can read. The tree can continue from any of its heads.
+ * Reads the last published tree head that this release can read. The tree can continue from this head, even if later
+ * heads are unreadable.
  *
  * @returns the tree head, undefined if there is none; and the last revision of the stream of tree heads
  * @throws {LogUnavailableError}
@@ -89,9 +90,9 @@ export async function readLastHead(
 }
 
 /**
- * Finds the last published tree head with a number of leaves. Returns undefined if no tree head has this number.
+ * Finds the last published tree head with the given number of leaves. Returns undefined if there is no such head.
  *
- * @param size undefined for the tree head that was published last
+ * @param size number of leaves; undefined for the last published tree head
  * @throws {TreeHeadError} if the tree head is not signed with one of the service's keys
  * @throws {LogUnavailableError}
  */

@@ -41,7 +41,7 @@ export function formatDocument(document: object): string {
 }
 
 /**
- * Verifies the signature of a tree head, and that the readable tree head is the signed tree head.
+ * Verifies the signature of a tree head, and that the unsigned copy in `treeHead` equals the signed tree head.
  *
  * @param value parsed JSON
  */

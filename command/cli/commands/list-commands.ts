@@ -13,16 +13,16 @@ const MAX_ROWS = 1_000;
 
 type Row = Record<string, unknown>;
 
-/** A list of objects in the read models. */
+/** Definition of a `<noun> list` command that reads the read models. */
 interface Listing {
   noun: string;
   summary: string;
-  /** Columns and tables. */
+  /** SQL after `SELECT`: the columns and the `FROM` clause. */
   select: string;
   order: string;
   /** Columns by which the list can be narrowed. */
   filters: readonly (keyof typeof filterOptions)[];
-  /** Words of a useful next command, which ends with the value of a column. */
+  /** Suggested next command: its first words, and the column of the first listed object whose value completes it. */
   next: readonly [words: string, column: string];
 }
 
@@ -122,7 +122,7 @@ export const listCommands: readonly Command[] = [
   ),
 ];
 
-/** The names of auditors are only in the log. */
+/** Lists the auditors. Reads their names from the event log, because the audit index does not contain the names. */
 async function listAuditors({ pool, readableLog }: Stores): Promise<Row[]> {
   const { rows } = await pool.query<{ id: string }>(
     `SELECT substr(stream, strpos(stream, '-') + 1) AS id FROM audit.event

@@ -18,13 +18,13 @@ import {
 import { deriveWebhookDeliveryId } from "../../../shared/webhooks/delivery-id.ts";
 
 const WAIT_S = 25;
-/** Includes the wait for an event. */
+/** Time limit for a request to the partner API, which can wait up to `WAIT_S` for an event. */
 const REQUEST_TIMEOUT_MS = (WAIT_S + 30) * 1_000;
 const DELIVERY_TIMEOUT_MS = 10_000;
 const RENEWAL_MS = 60_000;
 const RETRY_DELAYS_MS = { firstMs: 1_000, maxMs: 30_000 };
 
-/** Skips the events until now. */
+/** Cursor that skips all events up to now. */
 const LATEST = "latest";
 
 const MAX_ANSWER_CHARACTERS = 200;
@@ -37,7 +37,7 @@ const installationsBody = z.object({
 const event = z.object({ id: z.guid(), type: z.string() });
 type Event = z.infer<typeof event>;
 
-/** The events keep the order of their members, so that their bodies have the same bytes as those of webhooks. */
+/** Response with events. `z.custom` keeps the order of members, so forwarded bodies have the same bytes as webhooks. */
 const eventsBody = z.object({
   events: z.array(z.custom<Event>((value) => event.safeParse(value).success)),
   cursor: z.string().nullable(),
@@ -47,7 +47,7 @@ type Headers = Record<string, string>;
 type ReadApi = (path: string, headers?: Headers) => Promise<unknown>;
 type Deliver = (event: Event) => Promise<void>;
 
-/** An error response of the partner API that another attempt would repeat. */
+/** Thrown for an error response of the partner API if a retry cannot succeed. */
 class ApiRefusal extends RefusedError {}
 
 export const listenCommand = defineCommand({
@@ -183,7 +183,7 @@ function createDeliverer(
   };
 }
 
-/** `fetch` says only in the cause what failed. */
+/** Returns the cause of a failed request, because the message of an error from `fetch` does not contain it. */
 function describe(error: unknown): string {
   const { message, cause } = error as Error & { cause?: { code?: string; message?: string } };
   return cause?.code ?? cause?.message ?? message;

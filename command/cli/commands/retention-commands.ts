@@ -35,7 +35,7 @@ export const listRetentionCommand = defineCommand({
 
 const APPLY = "retention apply";
 
-/** A dry run lists the persons. The exit code is 1 if an erasure was refused or a clinic was skipped. */
+/** Erases data whose retention period has ended. Exits with 1 if an erasure was refused or a clinic was skipped. */
 export const applyRetentionCommand = defineCommand({
   name: APPLY,
   summary:

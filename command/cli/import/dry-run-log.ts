@@ -11,14 +11,14 @@ import { toRecordedEvents } from "./line-log.ts";
 
 /** A stream to which the dry run has appended. */
 interface ExtendedStream {
-  /** Last revision in the event log, and with the appends of the dry run. */
+  /** Last revision in the event log. In contrast, `revision` includes the appends of the dry run. */
   loggedRevision: bigint;
   revision: bigint;
-  /** The appended events, as JSON. Outside of the heap, they need a third of the memory. */
+  /** The appended events, as JSON in buffers, which need a third of the memory that objects on the heap would need. */
   appends: Buffer[];
 }
 
-/** Creates an event log for a dry run. It decides appends like the given log, but keeps them in memory. */
+/** Creates an event log for a dry run. It checks appends as the given log would, but keeps the events in memory. */
 export function createDryRunLog(log: EventLog): EventLog {
   const streams = new Map<string, ExtendedStream>();
 

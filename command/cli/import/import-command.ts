@@ -14,7 +14,7 @@ import { type Line, readLines, withInput } from "./import-lines.ts";
 import { createImportReport } from "./import-report.ts";
 import { applyLines, type ImportSurvey } from "./import-run.ts";
 
-/** Maximum number of lines in a file. The memory for ids grows by 100 bytes per line; a dry run also keeps all events. */
+/** Maximum number of lines in a file. Each line needs 100 bytes of memory, and in a dry run also its events. */
 const MAX_LINES = 1_000_000;
 
 /** Path of the example, also in the built product. */

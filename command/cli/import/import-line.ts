@@ -81,7 +81,7 @@ export function parseLine(text: string): CommandLine | InvalidLine {
   return { problems, changedId, ids: new Set(changedId === undefined ? [] : [changedId]) };
 }
 
-/** Selects the valid values of an invalid line, which may name the object that the line would change. */
+/** Selects the valid values of an invalid line. They may identify the object that the line would change. */
 function selectValid({ input }: StaffCommand, givenValues: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(input.shape).map(([name, schema]) => [name, schema.safeParse(givenValues[name]).data]),
@@ -120,7 +120,7 @@ export function deriveImportId(text: string): string {
   return uuidv5(Buffer.from(text), ID_NAMESPACE);
 }
 
-/** Returns true for ids that an import derives for itself or its lines. Other commands have at least one random id. */
+/** Returns true for UUIDs of version 5, which imports derive. Other commands have at most one such id per event. */
 export function isLineId(id: string): boolean {
   return id[14] === "5";
 }

@@ -37,7 +37,7 @@ interface ApplyOptions {
 }
 
 /**
- * Applies the lines of an import. Lines about the same object are applied in order, all others concurrently.
+ * Applies the lines of an import concurrently, except that lines about the same object are applied in file order.
  *
  * @returns the number of lines by outcome, and the error if an error stopped the import
  */
@@ -122,9 +122,9 @@ interface QueuedLine {
   length: number;
 }
 
-/** Creates a queue that runs lines concurrently, but in their order if one of them changes an object of the other. */
+/** Creates a queue that runs lines concurrently, but keeps the order of two lines if one changes an object of both. */
 export function createLineQueue() {
-  /** Ends of the lines that change an object, and of all that refer to the object, by the object's id. */
+  /** Promises by object id: the ends of lines that change the object (`changes`) and that refer to it (`uses`). */
   const endsById = new Map<string, { changes: Promise<unknown> | undefined; uses: Promise<unknown> }>();
   const running = new Set<Promise<void>>();
   let characterCount = 0;
@@ -132,8 +132,8 @@ export function createLineQueue() {
   const isFull = (length: number) => running.size >= MAX_LINES || characterCount + length > MAX_CHARACTERS;
   return {
     /**
-     * Waits for room, and starts a line. The line runs after all earlier lines that change an object to which it refers,
-     * and after those that refer to the object that it changes.
+     * Waits for room in the queue, and starts a line. The line runs after all earlier lines with which it conflicts.
+     * Two lines conflict if one changes an object to which the other refers.
      *
      * @param run must not reject
      */
@@ -165,9 +165,8 @@ export function createLineQueue() {
 }
 
 /**
- * Creates the function that applies a line, at first with streams from memory. Unless an append has confirmed the
- * outcome, the line is decided again with streams from the event log. An outcome with old data is therefore never
- * reported.
+ * Creates the function that applies a line, at first with streams from the cache. A refusal or an unchanged object may
+ * be based on outdated data, so the function then decides again with streams from the event log.
  */
 function createLineApplier({ log, baseContext, survey }: ApplyOptions) {
   const cache = createStreamCache(log);
@@ -210,8 +209,8 @@ function ignoreRefusal(error: unknown): false {
 }
 
 /**
- * Returns true if the last import that changed the object has applied the line, or a later line of this file. A line
- * applies again if another file has changed the object since.
+ * Returns true if the last import that changed the object has applied the line, or a later line of this file. If
+ * another file has changed the object since, returns false, so that the line is applied again.
  */
 function isLineApplied(events: readonly RecordedEvent[], number: number, { lineNumberById }: ImportSurvey): boolean {
   const lastEvent = events.findLast(

@@ -9,12 +9,12 @@ import { EMPTY_STREAM, type EventLog, type NewEvent } from "../../../shared/even
 /** Streams that the lines of an import read and change, in bounded memory. */
 export interface StreamCache {
   /**
-   * Returns events that are up to one second old.
+   * Reads a stream. Events from the cache are at most one second old, except for streams with the lasting prefix.
    *
    * @param isFresh if true, reads the event log
    */
   read(stream: string, isFresh?: boolean): Promise<RecordedEvent[]>;
-  /** Fails if the revision is outdated, and then removes the stream. */
+  /** Appends events to the event log. If the append fails, removes the stream from the cache. */
   append: EventLog["append"];
   has(stream: string): boolean;
 }

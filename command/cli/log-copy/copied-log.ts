@@ -30,7 +30,7 @@ import {
 } from "./stored-event.ts";
 
 /**
- * One log of a copy. Each request is repeated while the log is unavailable, and then fails with a
+ * Source or target of a copy. While the log is unavailable, each request is retried, and finally fails with a
  * {@link ServerUnavailableError} that names the log.
  */
 export class CopiedLog {
@@ -79,7 +79,7 @@ export class CopiedLog {
 
   /**
    * Returns the next event that a copy contains, in log order; undefined at the end of the log. A later call returns
-   * events that were appended since. Holds only the few events that the client has received in advance.
+   * events that were appended since. Memory holds only the events that the client has received in advance.
    */
   next(): Promise<EncodedEvent | undefined> {
     return this.#request(this.#readNext);

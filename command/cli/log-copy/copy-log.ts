@@ -11,13 +11,13 @@ interface CopyOptions {
   /** If true, the logs are compared, and nothing is written. */
   verifyOnly: boolean;
   signal: AbortSignal;
-  /** @param share finished share of the phase, from 0 to 1; for the first two phases, share of the source */
+  /** @param share progress of the phase, from 0 to 1; before `verified`, the share of the source that was read */
   onProgress(phase: "compared" | "copied" | "verified", eventCount: number, share: number): void;
 }
 
 export interface CopyResult {
   copied: number;
-  /** Number of events of both logs, and the SHA-256 (hex) of their encodings; undefined if the run was interrupted. */
+  /** Number of events in each log, and SHA-256 (hex) of all encoded events; undefined if the run was interrupted. */
   equal: { events: number; sha256: string } | undefined;
 }
 
@@ -100,7 +100,7 @@ const MAX_APPEND_EVENTS = 500;
  */
 const MAX_APPEND_BYTES = 512 * 1024;
 
-/** Returns true if an append can contain the event after the others: the next one of their stream, and no tombstone. */
+/** Returns true if one append can contain the batch and the event, which must be the next of the same stream. */
 function fits(batch: readonly EncodedEvent[], event: EncodedEvent): boolean {
   const lastEvent = batch.at(-1);
   if (!lastEvent) return true;

@@ -23,10 +23,10 @@ export interface RetentionSummary {
   /** Number of persons whose data was erased; in a dry run, whose data would be erased. */
   erased: Record<RetainedType, number>;
   refused: number;
-  /** Number of clinics for which a quarantined stream may hide a visit or a rule, or whose persons cannot be found. */
+  /** Number of skipped clinics: a quarantined stream may hide a visit or rule, or the search for persons failed. */
   skippedClinics: number;
   destroyedKeys: number;
-  /** Number of data keys that earlier erasures had destroyed, that existed again, and that are destroyed again. */
+  /** Number of data keys that were destroyed again, for example because a restore had brought them back. */
   keysDestroyedAgain: number;
   /** True if the run was interrupted. The next run continues. */
   isInterrupted: boolean;
@@ -41,7 +41,7 @@ interface RetentionOptions {
   /** Called in a dry run for each person whose data would be erased. */
   onDue(person: DuePerson): Promise<void>;
   onProgress(processedCount: number): void;
-  /** Called for each person whose data cannot be erased, unless a server fails. A server's failure ends the run. */
+  /** Called for each person whose data cannot be erased. A failure of a server ends the run instead. */
   onRefusal(person: DuePerson, error: Error): void;
   onSkippedClinic(clinicId: string, error: Error): void;
 }
@@ -141,19 +141,19 @@ async function forEachConcurrently<Item>(
   }
 }
 
-/** Default maximum number of events to search for the last event of the catalog. */
+/** Default maximum number of events to search for the last event of a stream in the event catalog. */
 const MAX_READ_EVENTS = 100_000;
 
 const PAGE_SIZE = 500;
 
 const PAGE_TIMEOUT_MS = 10_000;
 
-/** Streams with visits and retention rules. The stream of a customer concerns only this customer. */
+/** Streams with visits and retention rules. Customer streams are omitted, because each affects only one customer. */
 const REQUIRED_STREAM_PATTERN = "^(appointment|queueTicket|animal|clinic)-";
 
 /**
- * Requires that the read models contain all events that the log contains now, as far as they concern a clinic. Otherwise
- * they may lack a recent visit or a longer retention period, and an erasure cannot be undone.
+ * Requires that the read models contain all events of a clinic that are in the log now. Otherwise, a recent visit or a
+ * longer retention period may be missing, and an erasure cannot be undone.
  *
  * @throws {ReadModelsBehindError} if the read models do not reach the end of the log in time
  * @throws {DomainError} `read_models_incomplete` if a stream of the clinic, or of an unknown clinic, is quarantined

@@ -88,7 +88,7 @@ export async function isQuarantined(pool: pg.Pool, stream: string): Promise<bool
   return (await pool.query(statement, [stream])).rowCount === 1;
 }
 
-/** Requires that the projectors do not skip a stream. @throws {ReadModelsBehindError} */
+/** Requires that the projectors do not skip the stream because of a quarantine. @throws {ReadModelsBehindError} */
 async function requireResumedStream(pool: pg.Pool, stream: string): Promise<void> {
   if (!(await isQuarantined(pool, stream))) return;
   throw new ReadModelsBehindError(
@@ -111,8 +111,8 @@ const CATEGORY_ERASED_AT =
   "CASE k.category WHEN 'contact' THEN e.contact_erased_at WHEN 'animal' THEN e.animal_erased_at ELSE e.notes_erased_at END";
 
 /**
- * SQL condition for keys `k` that an erasure `e` has destroyed. If no new data of the category can be recorded, every key
- * counts. Otherwise a key for new data may exist since the erasure.
+ * SQL condition for keys `k` whose data an erasure `e` has erased. If no new data of the category can be recorded, all
+ * keys match. Otherwise only keys from before the erasure match, because a later key protects new data.
  */
 const IS_ERASED_KEY = `(e.final_categories ? k.category OR k.created_at < ${CATEGORY_ERASED_AT})`;
 

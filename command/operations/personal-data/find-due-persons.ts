@@ -14,7 +14,7 @@ export interface DuePerson {
   categories: PersonalDataCategory[];
 }
 
-/** A page of persons whose retention period has ended, and the rules of their clinic at that time. */
+/** A page of persons whose retention period has ended, and the retention rules with which the page was found. */
 interface DuePage {
   persons: DuePerson[];
   retentionMonths: Clinic["retentionMonths"];
@@ -26,10 +26,10 @@ const PAGE_SIZE = 500;
 const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
 /**
- * Returns SQL for a category if its period has ended and its data is not erased yet: nothing was erased before, or new
- * data has been encrypted with a new key since.
+ * Returns an SQL expression: the category if its retention period has ended for a person and its data is not erased,
+ * otherwise null. The data is not erased if there was no erasure, or if an undestroyed key exists.
  *
- * @param period parameter with the length of the period in months
+ * @param period SQL parameter with the length of the period in months
  */
 function buildDueCategorySql(
   category: PersonalDataCategory,

@@ -34,8 +34,8 @@ type RecordErasure = (
 ) => Promise<Pick<CommandResult<unknown>, "events" | "statePosition">>;
 
 /**
- * Defines the recording of an erasure. Unlike other commands, it also changes closed and deleted clinics, because persons
- * can ask them for an erasure, too.
+ * Creates the command that records an erasure. Unlike other commands, it also works for closed and deleted clinics,
+ * because persons can ask them for an erasure, too.
  *
  * @param idName name of the id in the events of the person's stream
  */
@@ -52,8 +52,8 @@ function defineErasure<C extends (typeof categories)[number], State, Values>(
 }
 
 /**
- * Commands that record an erasure, by type of the person. Each throws {@link DomainError} `<object>_not_found` if there is
- * no such person, or the clinic has none, and the command for an auditor also `auditor_not_revoked`.
+ * Commands that record an erasure, by type of the person. Each throws {@link DomainError} `<object>_not_found` if the
+ * person does not exist or belongs to another clinic. The command for an auditor also throws `auditor_not_revoked`.
  */
 export const recordErasure: Record<PersonType, RecordErasure> = {
   customer: defineErasure(customers.customerAggregate, "customerId", customers.eraseCustomer),

@@ -20,7 +20,7 @@ export interface AddedDeliveries {
   hasMore: boolean;
   /** Endpoints with new deliveries that are due. */
   dueEndpoints: DueEndpoint[];
-  /** Groups with new deliveries that wait for {@link releaseNext}. */
+  /** Groups with new blocked deliveries, which the caller must {@link arrange}. */
   heldGroups: OrderedGroup[];
   /** True if a replay was requested. */
   hasReplays: boolean;
@@ -29,10 +29,10 @@ export interface AddedDeliveries {
 const listSql = (values: readonly string[]) => values.map((value) => `'${value}'`).join(", ");
 
 /**
- * Late events that the checkpoint ($1) has passed and, if none of them is left out, the public events between the
- * checkpoint and the position of the read models. Both come from one snapshot, so that an event which follows a late event
- * in its stream never overtakes it. The checkpoint moves to the last of these events or, if no more follow, to the
- * position of the read models.
+ * Late events that the checkpoint ($1) has passed. If all of them fit into the batch, also the public events between
+ * the checkpoint and the position of the read models. Both come from one snapshot, so that an event which follows a
+ * late event in its stream never overtakes it. The checkpoint moves to the last of these events or, if no more follow,
+ * to the position of the read models.
  */
 const CHOSEN_SQL = `
   read_models AS MATERIALIZED (SELECT position, event_id FROM ${READ_MODEL_SCHEMA}.checkpoint),
@@ -122,12 +122,12 @@ const MATCHED_SQL = `
        AND (e.branch_ids IS NULL OR v.branch_id IS NULL OR e.branch_ids ? v.branch_id::text)
   )`;
 
-/** CASE makes Postgres look up the ids in a hash table. A join would compare each id with all others. */
+/** Returns an SQL condition. CASE makes Postgres look up ids in a hash table. A join would compare all pairs of ids. */
 const buildIsInSql = (cte: string) => `CASE WHEN delivery_id IN (SELECT delivery_id FROM ${cte}) THEN true END`;
 
 /**
- * Inserts deliveries, and a row in `pending_delivery` for each that is pending. A late event whose row is locked is chosen
- * again, which adds nothing.
+ * Inserts deliveries, and a row in `pending_delivery` for each pending delivery. A late event whose row another
+ * transaction has locked is chosen again later, but its deliveries then exist already.
  */
 const INSERT_SQL = `
   added AS (
@@ -192,8 +192,8 @@ interface QueuedEndpoint {
 }
 
 /**
- * Adds a delivery for each event after the checkpoint and each matching endpoint, unless the delivery already exists, and
- * moves the checkpoint. One statement does all of it, so nothing is lost and nothing waits if the process is killed.
+ * Adds a delivery for each event after the checkpoint and each matching endpoint, unless the delivery already exists,
+ * and moves the checkpoint. One statement does both, so no delivery is lost if the process is killed.
  *
  * @param after position of the checkpoint
  * @param limit maximum number of events

@@ -31,13 +31,13 @@ interface DispatcherOptions {
 /** Pause after the dispatcher was woken but found no event, so that forged messages cannot keep it busy. */
 const FALSE_ALARM_PAUSE_MS = 20;
 
-/** Placeholders for the next events of a batch. The statement that adds the deliveries chooses the events. */
+/** Placeholders for the events of a batch. Only their number is used: the statement itself chooses the events. */
 const NEXT_EVENTS = Array.from({ length: MAX_BATCH_SIZE }, (_, index) => index);
 
 /**
  * Turns public events into deliveries until the signal aborts. Only one process dispatches at a time. It handles the
  * events in the order of the log. If the database refuses the deliveries of an event, or they take too long, the event
- * is set aside.
+ * becomes a late event and is tried again later.
  */
 export function runDispatcher(options: DispatcherOptions, loop: Loop): Promise<void> {
   const { pool, arrivals, clock } = options;
@@ -116,8 +116,8 @@ const MESSAGE_TIMEOUT_MS = 100;
 const IDLE_INTERVAL_MS = 1_000;
 
 /**
- * Wakes the dispatcher when a message for a public event arrives. If the read models move and no message arrives in time,
- * wakes it, too: the message may be lost, or NATS unavailable. A message only wakes. The dispatcher reads the events
+ * Wakes the dispatcher when a message for a public event arrives. Also wakes it if no message arrives in time after the
+ * read models have moved, because the message may be lost, or NATS unavailable. The dispatcher reads the events only
  * from the read models, so a lost, repeated or forged message changes nothing.
  */
 export class Arrivals {
@@ -146,8 +146,8 @@ export class Arrivals {
   }
 
   /**
-   * Receives messages until the signal aborts. Subscribes to the subjects and not to the JetStream stream, because a
-   * message that only wakes need not be stored, counted or received a second time.
+   * Receives messages until the signal aborts. Subscribes to the subjects and not to the JetStream stream, because the
+   * dispatcher does not depend on messages. Therefore they need not be stored, confirmed or sent again.
    *
    * @param signal must abort when the connection ends
    * @throws {NatsError} if the user may not subscribe

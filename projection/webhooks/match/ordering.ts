@@ -26,8 +26,9 @@ const GROUPS_SQL = `
   (SELECT DISTINCT endpoint_id, ordering_key FROM unnest($1::uuid[], $2::uuid[]) AS u (endpoint_id, ordering_key)) g`;
 
 /**
- * Skips rows that another transaction has locked, so that others do not wait. The skipped rows are released later. CASE
- * keeps Postgres from reading the whole partial index of blocked deliveries instead of the primary key.
+ * Releases the earliest blocked delivery of each group without a released delivery. Skips rows that another transaction
+ * has locked; a later call releases them. CASE keeps Postgres from reading the whole partial index of blocked
+ * deliveries instead of the primary key.
  */
 const RELEASE_NEXT_SQL = `
   WITH earliest AS MATERIALIZED (
@@ -67,9 +68,9 @@ const BLOCK_LATER_SQL = `
         FOR UPDATE OF later SKIP LOCKED))`;
 
 /**
- * Releases the earliest blocked delivery of each group, after other deliveries of the group have ended. A group with a
- * released delivery stays unchanged. Call it after the commit that ended them, so that it sees deliveries that were added
- * at the same moment.
+ * Releases the earliest blocked delivery of each group in which a delivery has ended. A group with a released delivery
+ * stays unchanged. Call it after the commit that ended the delivery, so that it sees deliveries that were added at the
+ * same moment.
  *
  * @param earliestDueAt earliest due time of the released deliveries. Milliseconds since 1970
  * @returns endpoints of the released deliveries
@@ -83,8 +84,9 @@ export function releaseNext(
 }
 
 /**
- * Arranges groups to which blocked deliveries were added. In each group, blocks a delivery that is later than an added
- * one, and releases the earliest delivery. An attempt in progress continues. Call it after the commit that added them.
+ * Restores the order of groups to which blocked deliveries were added. In each group, blocks deliveries that follow a
+ * blocked delivery, and releases the earliest delivery. An attempt in progress continues. Call it after the commit that
+ * added the deliveries.
  *
  * @param now milliseconds since 1970
  * @returns endpoints of the released deliveries
@@ -111,8 +113,8 @@ async function release(
 }
 
 /**
- * Ignores a conflict: another transaction may release another delivery of a group first. The next call finds the other
- * deliveries.
+ * Ignores a conflict with a transaction that has released another delivery of a group. The failed statement releases
+ * nothing, and the next call finds its deliveries.
  */
 function ignoreConflict(error: unknown): DueEndpoint[] {
   if (error instanceof pg.DatabaseError && error.constraint === "pending_delivery_head") return [];

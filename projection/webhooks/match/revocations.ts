@@ -64,12 +64,12 @@ const canRevoke: Record<RevokingEvent["type"], boolean> = {
   AnimalConsentSummarized: false,
 };
 
-/** An erasure ends the links to the customer's animals. */
+/** Types of erasures, which also revoke permissions, because they end the links to the customer's animals. */
 const ERASURE_TYPES = ["CustomerDataErased"];
 
 /**
- * SQL condition that is true if the read models include every event that may revoke access and that a process of the
- * role has read.
+ * SQL condition that is true if the read models include the last recorded revocation. Each process of the role records
+ * the revocations that it reads in the log.
  */
 export const READ_MODELS_CURRENT_SQL = `
   COALESCE((SELECT position FROM webhooks.revocation), ${BEFORE_FIRST_EVENT})
@@ -83,8 +83,8 @@ interface RevocationDeps {
 }
 
 /**
- * Time without a response after which the log counts as unavailable, if it has not reported the end of the stored
- * events.
+ * Time without a response from the log, after which it counts as unavailable. The process may then claim deliveries,
+ * although it has not read all stored events.
  */
 const SILENCE_TIMEOUT_MS = 5_000;
 

@@ -79,7 +79,10 @@ const CLOSE_CHOSEN_SQL = `,
    WHERE d.delivery_id = closed.delivery_id
   RETURNING d.endpoint_id AS "endpointId", d.status, closed.ordering_key AS "orderingKey"`;
 
-/** Reads one index entry for each branch of the pending deliveries of the endpoint `s`, if its branches are limited. */
+/**
+ * Selects the branches of the pending deliveries of the endpoint `s`, unless its application may access all branches.
+ * Reads one index entry for each branch.
+ */
 const PENDING_BRANCHES_SQL = `
   WITH RECURSIVE branches AS (
     (SELECT branch_id FROM webhooks.pending_delivery
@@ -92,8 +95,8 @@ const PENDING_BRANCHES_SQL = `
   SELECT branch_id FROM branches WHERE branch_id IS NOT NULL`;
 
 /**
- * Reads one index entry for each animal of the pending deliveries of the endpoint `s`, if its application sees only
- * linked animals. Contains null for deliveries without an animal.
+ * Selects the animals of the pending deliveries of the endpoint `s`, if its application sees only linked animals. Reads
+ * one index entry for each animal. Null stands for deliveries without an animal.
  */
 const PENDING_ANIMALS_SQL = `
   WITH RECURSIVE animals AS (
@@ -192,8 +195,8 @@ const SKIP_UNAPPROVED_SQL = `
   )${CLOSE_CHOSEN_SQL}`;
 
 /**
- * Returns SQL that selects one batch of released and blocked deliveries. Each needs a separate query, because each has
- * a separate index.
+ * Returns SQL that selects one batch of released and blocked deliveries. Separate queries read released and blocked
+ * deliveries, because they have separate indexes.
  *
  * @param buildPartSql creates one of the queries from the SQL condition of its deliveries
  */

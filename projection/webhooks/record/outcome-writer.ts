@@ -24,11 +24,11 @@ export interface OutcomeWriterOptions {
 
 interface OutcomeCallbacks {
   /**
-   * Called with outcomes after their commit, and with outcomes that are dropped because their attempts are repeated
-   * after their leases.
+   * Called with outcomes after their commit. Also called with outcomes that cannot be written. Their attempts are
+   * repeated when their leases expire.
    */
   onWritten(outcomes: readonly FinishedAttempt[]): void;
-  /** Called with outcomes that wait, because somebody has locked their rows. */
+  /** Called with outcomes that wait, because another transaction has locked their rows. */
   onWaiting(outcomes: readonly FinishedAttempt[]): void;
 }
 
@@ -46,9 +46,9 @@ const SKIP_LOCKED_MS = 5_000;
 const MAX_WAITING = 2_000;
 
 /**
- * Writes the outcomes of attempts in batches until the buffer is closed and empty. An outcome whose rows somebody has
- * locked waits, and others do not. If the database refuses a value of an outcome, writes the outcome without the response
- * body.
+ * Writes the outcomes of attempts in batches until the buffer is closed and empty. If another transaction has locked
+ * the rows of an outcome, only this outcome waits. If the database refuses a value of an outcome, writes the outcome
+ * without the response body.
  */
 export function runOutcomeWriter(
   options: OutcomeWriterOptions,

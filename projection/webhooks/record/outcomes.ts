@@ -39,7 +39,7 @@ export async function writeOutcomes(
   return { writtenIds, releasedEndpoints };
 }
 
-/** SQL of the CTE `ready`: the outcomes `o` whose rows this transaction has locked now. $1: deliveries. */
+/** CTE `ready`: outcomes `o` whose existing rows this transaction could lock. $1: ids of the deliveries. */
 const LOCKED_SQL = `
   delivery_row AS MATERIALIZED (
     SELECT p.delivery_id FROM webhooks.pending_delivery p JOIN webhooks.delivery d USING (delivery_id)

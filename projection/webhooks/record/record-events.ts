@@ -10,7 +10,7 @@ import type { Logger } from "../../../shared/runtime/logger.ts";
 import { appendDerivedEvent, type DerivedEvent, SELECT_FAILURES_SQL } from "../../../shared/webhooks/derived-event.ts";
 import { requireSameLog } from "../../checkpoints/same-log.ts";
 
-/** Maximum number of endpoints or replays whose events are recorded before the others are considered again. */
+/** Maximum number of endpoints or replays whose events are recorded in one pass. */
 const MAX_ROWS = 200;
 
 /** Maximum number of secrets whose events are recorded in one pass. */
@@ -21,15 +21,15 @@ const MAX_CONCURRENT_STREAMS = 16;
 const REPORT_SECRET_BEFORE_MS = 6 * 60 * 60 * 1_000;
 
 /**
- * An event that the log may lack, and statements that change its row. An event without a row is recorded in a read
- * model.
+ * Event that the log may lack, with SQL statements for the row of failures or replays from which it follows. Without
+ * these statements, a read model shows that the event is recorded.
  */
 export interface UnrecordedEvent extends DerivedEvent {
   /** Values of `$1` and following that identify the row. */
   key?: readonly unknown[];
-  /** Notes that the event is recorded. */
+  /** SQL statement that marks the event as recorded. */
   recordedSql?: string;
-  /** Lets the event wait for a minute. */
+  /** SQL statement that postpones the event by a minute. */
   postponeSql?: string;
 }
 
@@ -41,9 +41,9 @@ export interface RecordOptions {
 }
 
 /**
- * Appends events that the log does not contain yet, and notes that they are recorded. If the process dies in between, the
- * next pass finds the event in the log. If a stream cannot be read or extended, its event waits for a minute, and no
- * others. An event whose stream is empty is discarded, because the stream was deleted.
+ * Appends events that the log does not contain yet, and marks them as recorded. If the process dies before it marks an
+ * event, the next pass finds the event in the log. If a stream cannot be read or extended, only its event is postponed.
+ * An event whose stream is empty is discarded, because the stream was deleted.
  *
  * @throws {LogUnavailableError} if no stream can be read
  * @throws {DifferentLogError} if the database was not built from this log; in this case, appends no event
@@ -79,9 +79,9 @@ const RETRY_AT_SQL = "now() + interval '1 minute'";
 const PERIOD_SQL = "WHERE endpoint_id = $1 AND since = $2";
 
 /**
- * Finds endpoints that their failures have disabled, and endpoints to report: their failure period has lasted five
- * minutes, includes at least three failed attempts, and was not reported in the last 24 hours. Like the search for
- * replays, skips rows that somebody has locked.
+ * Finds endpoints that their failures have disabled, and endpoints whose failures must be reported. The failure period
+ * must have lasted five minutes, include at least three failed attempts, and not have been reported in the last 24
+ * hours. Skips rows that another transaction has locked.
  */
 export async function findEndpointFailures(pool: pg.Pool): Promise<UnrecordedEvent[]> {
   const { rows } = await pool.query<DerivedEvent & { event: WebhookEndpointEvent }>({

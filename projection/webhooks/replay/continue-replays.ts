@@ -34,7 +34,8 @@ interface ReplayStepDeps {
 type ReplayStep = "started" | "ended" | "waiting" | "taken";
 
 /**
- * Replays one batch of each application that has unfinished replays. A replay that fails does not hold up the others.
+ * Replays up to one batch of deliveries for each application with unfinished replays. A replay that fails does not hold
+ * up other replays.
  *
  * @param clock returns milliseconds since 1970
  * @returns true if a batch was replayed, so that more batches may remain
@@ -146,7 +147,7 @@ async function requeueAll(
   return requeued;
 }
 
-/** Records that deliveries have processed a request, so that it no longer counts as unfinished for them. */
+/** Records that a replay request is finished for these deliveries. */
 async function recordProcessed(
   client: pg.ClientBase,
   { endpointId, position }: UnfinishedReplay,

@@ -169,9 +169,9 @@ const UNFINISHED_REPLAYS_SQL = `
    LIMIT ${MAX_REPLAYS}`;
 
 /**
- * Finds unfinished replays: for each application, one replay, or several replays with together no more deliveries than
- * a batch. So an application with many replays gets no more capacity than others. The replay that has waited longest
- * comes first.
+ * Finds unfinished replays. Together, the replays of an application have at most one batch of deliveries. So an
+ * application with many replays gets no more capacity than other applications. The replay that has waited longest comes
+ * first.
  */
 export async function findUnfinishedReplays(pool: pg.Pool): Promise<UnfinishedReplay[]> {
   const { rows } = await pool.query<UnfinishedReplay>({ name: "unfinished replays", text: UNFINISHED_REPLAYS_SQL });

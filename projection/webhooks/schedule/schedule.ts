@@ -28,8 +28,8 @@ const APPLICATION_SHARE = 1 / 4;
 const ENDPOINT_SHARE = 1 / 2;
 
 /**
- * Limits of an endpoint that has answered well. Other endpoints have the minimum, and failing endpoints have one
- * attempt.
+ * Limits for concurrent attempts at one endpoint. Quick successes raise the limit from minimum to maximum, and other
+ * attempts lower it. A failing endpoint gets one attempt at a time.
  */
 const MIN_PER_ENDPOINT = 4;
 const MAX_PER_ENDPOINT = 64;
@@ -42,7 +42,7 @@ interface EndpointState extends DueEndpoint {
   /** True if the endpoint became due after the current claim began. */
   isNew: boolean;
   isFailing: boolean;
-  /** The rate limit permits no attempt before this time. */
+  /** Time in milliseconds of the clock. The rate limit permits no attempt before this time. */
   notBefore: number;
   inProgress: number;
   maxAttempts: number;
@@ -57,11 +57,11 @@ interface ApplicationState {
 /**
  * Decides which deliveries a process attempts next, in one environment. Knows the attempts in progress, and the
  * endpoints with due deliveries, so that a claim need not search for them. An outdated entry only causes a claim that
- * finds nothing.
+ * finds no delivery.
  *
  * Applications take turns, and so do the endpoints of an application. The limits are dynamic thresholds (Choudhury and
  * Hahne): an application may use a quarter of the free capacity. So a single application uses at most a fifth of the
- * capacity, and others always find free capacity.
+ * capacity, and other applications always find free capacity.
  */
 export class Schedule {
   /** The application that had a turn longest ago comes first. */
@@ -139,7 +139,7 @@ export class Schedule {
   }
 
   /**
-   * Records what a claim has found.
+   * Records the result of a claim.
    *
    * @param state.hasMore true if more deliveries may be due
    * @param state.pauseMs time until the rate limit permits the next attempt

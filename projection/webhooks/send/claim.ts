@@ -20,7 +20,7 @@ export interface ClaimedDelivery {
   endpointId: string;
   applicationId: string;
   environment: Environment;
-  /** Id of the domain event, or of the last request to replay, and its correlation id. */
+  /** Id and correlation id of the domain event or, after a replay, of the last request to replay. */
   causeId: string;
   correlationId: string;
   traceparent: string | null;
@@ -66,7 +66,7 @@ interface DeliveryRow extends Omit<ClaimedDelivery, "startedAt" | "body" | "encr
   encryptedHeaders: EncryptedHeader[] | null;
 }
 
-/** An endpoint without claimed deliveries has one row. */
+/** One row for each claimed delivery, or a single row for an endpoint without claimed deliveries. */
 type ClaimRow = EndpointRow & (DeliveryRow | { deliveryId: null });
 
 /**
@@ -143,13 +143,13 @@ const CANDIDATE_SQL = `
   )`;
 
 /**
- * Time by which an attempt may start earlier than an evenly spaced rate limit permits. Without this tolerance, late
- * decisions would make the endpoint slower than its limit. In any second, an endpoint therefore gets at most a tenth
- * more attempts than its limit, plus one.
+ * Seconds by which an attempt may start earlier than an evenly spaced rate limit permits. Without this tolerance,
+ * delays between claims would make the endpoint slower than its limit. In any second, an endpoint therefore gets at
+ * most a tenth more attempts than its limit, plus one.
  */
 const BURST_TOLERANCE_S = 0.1;
 
-/** Locks the rate limits of the candidates. Skips those that another process has locked, so that claims never wait. */
+/** Locks the rate limits of the candidates, except those that another process has locked, so that claims never wait. */
 const RATE_LIMIT_SQL = `
   locked AS MATERIALIZED (
     SELECT endpoint_id, next_start_at FROM webhooks.endpoint_rate_limit
@@ -159,7 +159,7 @@ const RATE_LIMIT_SQL = `
 
 /**
  * SQL expression for the number of attempts at the endpoint `c` that may start now. The generic cell rate algorithm
- * spaces them evenly. While another process holds the lock on the endpoint's rate limit, none may start.
+ * spaces attempts evenly. No attempt may start while another process holds the lock on the endpoint's rate limit.
  */
 const PERMITTED_STARTS_SQL = `
   CASE WHEN locked.endpoint_id IS NULL AND known.endpoint_id IS NOT NULL THEN 0

@@ -19,7 +19,7 @@ export interface Connections {
   post(applicationId: string, destination: SafeDestination, headers: Headers, useNewConnection: boolean): ClientRequest;
   /** Returns the error code of an attempt whose time limit expired before it had a connection. */
   judgeTimeout(): AttemptError;
-  /** Also closes connections in use. */
+  /** Closes all connections, including connections in use. */
   close(): void;
 }
 

@@ -24,8 +24,8 @@ interface EgressProxyOptions {
 }
 
 /**
- * Time for which an established tunnel proves that the proxy works. A failure during this time counts as a failure of
- * the receiver, and a later one as a failure of the proxy.
+ * Time for which an established tunnel proves that the proxy works. During this time, a timeout or a status 5xx counts
+ * as a failure of the receiver, and later as a failure of the proxy.
  */
 const PROOF_DURATION_MS = 60_000;
 

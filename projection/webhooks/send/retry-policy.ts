@@ -8,7 +8,7 @@ export interface AttemptResult {
 export type Verdict =
   | { status: "delivered" }
   | { status: "pending"; nextAttemptAt: number }
-  /** `gone` is true if the receiver returned 410. The endpoint is then disabled. */
+  /** `isGone` is true if the receiver returned 410. The endpoint is then disabled. */
   | { status: "failed"; isGone: boolean };
 
 interface RetryContext {

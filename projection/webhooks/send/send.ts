@@ -142,8 +142,8 @@ class InvalidResponseError extends Error {
 const MAX_STORED_BODY_BYTES = 1_024;
 
 /**
- * Size of a body, and time from the end of the headers, after which the rest of the body is not read and the connection
- * is closed.
+ * Limits for the size of a body, and for the time from the end of the headers to the end of the body. If a limit is
+ * exceeded, the connection is closed without reading the rest.
  */
 const MAX_BODY_BYTES = 1024 ** 2;
 const MAX_BODY_MS = 500;

@@ -45,7 +45,7 @@ interface Assignment {
   active: boolean;
 }
 
-/** Changes of the status by type of event. Each change also sets `updatedAt`. */
+/** Functions that set the status and `updatedAt`, by type of event. */
 const statusChanges = Object.fromEntries(
   Object.entries(statusAfterEvent).map(([type, status]) => [
     type,
@@ -99,7 +99,6 @@ function toAssignment(
   return { id, resourceId, start, end, active: true };
 }
 
-/** Returns the end of an appointment. */
 export function getEnd({
   scheduledAt,
   durationMinutes,
@@ -263,8 +262,8 @@ function refuseTransition(status: AppointmentStatus, transition: string): never 
 export const FINAL_STATUSES: readonly string[] = ["completed", "cancelled", "no_show"];
 
 /**
- * Allocates a resource of the appointment's branch for a time range. The reservation of the place checks the capacity of
- * the resource, because the allocations of other appointments are in other streams.
+ * Allocates a resource of the appointment's branch for a time range. Does not check the capacity of the resource,
+ * because the allocations of other appointments are in other streams. The reservation of the place checks it.
  */
 export function allocateResource(
   allocation: { assignmentId: string; allocationStart: Instant; allocationEnd: Instant },

@@ -27,8 +27,8 @@ interface RequestContext {
 }
 
 /**
- * Requests an appointment for the animal's owner. Without access to its branch and animal, a repeated request is refused
- * like a new one. With access, repeating a request changes nothing, even if the requested time has passed.
+ * Requests an appointment for the animal's owner. Repeating a request changes nothing, even if the requested time has
+ * passed. If the caller has lost access to the branch or the animal, a repeated request is refused like a new one.
  *
  * @throws {InvalidAppointmentError}
  * @throws {DomainError} `insufficient_consent`; `idempotency_conflict` if the id belongs to another request
@@ -53,8 +53,8 @@ export function requestAppointment(
 }
 
 /**
- * Returns true if a request or import repeats the one that created the appointment. Erased texts equal every text, so
- * that a repetition neither fails after an erasure nor tells what was erased.
+ * Returns true if a request or import repeats the one that created the appointment. Erased texts match every text, so
+ * that a repetition after an erasure neither fails nor reveals the erased text.
  */
 export function isRepeated(
   { requestHash, textHash }: Appointment,
@@ -64,7 +64,7 @@ export function isRepeated(
   return requestHash !== null && requestHash === repetition.requestHash && hasSameTexts;
 }
 
-/** Problem with an animal whose owner's contact data is erased. */
+/** Error message for an animal whose owner's contact data is erased. */
 export const OWNER_ERASED = "belongs to a customer whose personal data was erased";
 
 /**

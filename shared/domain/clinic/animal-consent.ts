@@ -11,7 +11,7 @@ import { requireOwnedBy } from "../preconditions.ts";
 
 type ConsentSummary = DataOf<AnimalConsentEvent, "AnimalConsentSummarized">["consents"][number];
 
-/** Code and link of an application. `lastLinkId` remains after the end of the link. */
+/** Latest link code and link of an application. `lastLinkId` remains after the end of the link. */
 type ApplicationConsent = Omit<ConsentSummary, "applicationId">;
 
 /** A code that was not redeemed yet, with the id of the link that it creates. `expiresAt` is null if it does not expire. */
@@ -77,7 +77,7 @@ export function createLinkCode(data: DataOf<AnimalConsentEvent, "AnimalLinkCodeC
 
 interface Redemption extends Omit<DataOf<AnimalConsentEvent, "AnimalLinked">, "covers"> {
   isOwnerErased: boolean;
-  /** Code of a sandbox, which no event creates; null in production. */
+  /** Published link code of a sandbox, which no event creates; null in production. */
   sandboxCode: LinkCode | null;
 }
 

@@ -61,5 +61,5 @@ export function changeCustomer({
   };
 }
 
-/** Erases categories of a customer's data, also the data of the customer's animals, appointments and queue tickets. */
+/** Erases categories of the data of a customer and of the customer's animals, appointments and queue tickets. */
 export const eraseCustomer = createClinicRecorder(customerAggregate, "customer")("CustomerDataErased", isErasureNeeded);

@@ -1,21 +1,21 @@
 /** Crockford's Base32: no letter looks or sounds like a digit. */
 export const LINK_CODE_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-/** Characters of a code, 5 bits each: 60 bits. */
+/** Number of characters in a link code. Each character encodes 5 bits, so a code has 60 bits. */
 export const LINK_CODE_LENGTH = 12;
 
 const PATTERN = new RegExp(`^[${LINK_CODE_ALPHABET}]{${LINK_CODE_LENGTH}}$`);
 
 /**
- * Converts a typed or copied code to its characters without hyphens. Messages replace characters by similar ones, such as
- * dashes and full-width letters. The letters O, I and L, which no code contains, count as digits.
+ * Reduces a copied or typed code to letters and digits. Copying can replace characters by similar ones, such as dashes
+ * and full-width letters. The letters O, I and L, which no code contains, become digits.
  */
 export function normalizeLinkCode(code: string): string {
   const characters = code.normalize("NFKC").replace(/[^\p{L}\p{N}]/gu, "");
   return characters.toUpperCase().replaceAll("O", "0").replace(/[IL]/g, "1");
 }
 
-/** Returns false if the text cannot be a code, so that its sender cannot have guessed a code. */
+/** Returns true if the text has the form of a link code. A text in another form is not an attempt to guess a code. */
 export function isLinkCode(text: string): boolean {
   return PATTERN.test(normalizeLinkCode(text));
 }

@@ -1,9 +1,9 @@
 import { clinicStreams } from "../events/clinic.ts";
 
 /**
- * Currencies in which a clinic can have prices: the codes of ISO 4217 that are active as of 2026-01-01 (list one,
- * published by SIX), without funds, precious metals and units of account. The runtime's list lacks VED, and contains
- * withdrawn codes.
+ * Currencies in which a clinic can have prices: codes of ISO 4217 (list one, published by SIX), active as of
+ * 2026-01-01. Funds, precious metals and units of account are excluded. The runtime's list is not used, because it
+ * lacks VED and contains withdrawn codes.
  */
 export const currencies: ReadonlySet<string> = new Set(
   `

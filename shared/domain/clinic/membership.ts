@@ -55,7 +55,7 @@ type MembershipRef = { clinicId: string; membershipId: string };
 
 const recordIf = createRecorder(membershipAggregate, requireNotRevoked);
 
-/** Completes a member's rights. Without branches, a member has access to all. @throws {DomainError} `branch_not_found` */
+/** Adds `branchAccess`: `all` without branch ids, otherwise `scoped`. @throws {DomainError} `branch_not_found` */
 function completeRights<Rights extends { branchIds: string[] }>(rights: Rights, clinic: Clinic) {
   for (const branchId of rights.branchIds) requireBranch(clinic, branchId);
   return { ...rights, branchAccess: rights.branchIds.length > 0 ? ("scoped" as const) : ("all" as const) };

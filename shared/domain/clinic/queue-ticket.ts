@@ -47,7 +47,7 @@ export function issueTicket(data: QueueTicketIssue, clinic: Clinic): Decision<Qu
 
 const recordIf = createClinicRecorder(queueTicketAggregate, "queue_ticket");
 
-/** Permits a change of the status. A change to the current status is no change. */
+/** Creates a check that permits a status only after the given statuses. The check returns false if nothing changes. */
 const changesTo =
   (newStatus: QueueTicketStatus, ...permittedStatuses: QueueTicketStatus[]) =>
   ({ status }: QueueTicket) => {

@@ -9,7 +9,7 @@ const appointmentId = uuid;
 /** Maximum duration of an appointment, in minutes. */
 export const MAX_APPOINTMENT_MINUTES = 1_440;
 
-/** Maximum duration of an allocation or hold, in minutes. The maximum touches 61 days in UTC. */
+/** Maximum duration of an allocation or hold, in minutes: 60 days. Such a time span touches up to 61 days in UTC. */
 export const MAX_ALLOCATION_MINUTES = 86_400;
 
 const durationMinutes = integer(1, MAX_APPOINTMENT_MINUTES);
@@ -38,7 +38,7 @@ const appointmentDetails = {
  */
 const textHash = personal("notes", z.string().nullable(), null, { isDerived: true });
 
-/** Limits only moves and allocations. Other changes occur only a few times, or follow a move or an allocation. */
+/** At the limit, only moves and allocations are refused. Other changes are few, or follow a move or an allocation. */
 const appointmentBound = {
   ...limitExcept(
     ...(["AppointmentConfirmed", "AppointmentCheckedIn", "AppointmentPutInWaiting", "ConsultationStarted"] as const),
@@ -49,8 +49,8 @@ const appointmentBound = {
 };
 
 /**
- * Id of the reservation with which an allocation or a hold takes its place; see `resourceDayStreams`. Absent if the time
- * was over, so that nobody could take the place.
+ * Id of the reservation with which an allocation or a hold takes its place; see `resourceDayStreams`. Absent if the
+ * time span was already over, because a past place needs no reservation.
  */
 const reservationId = uuid.optional();
 
@@ -76,7 +76,7 @@ export const appointmentStreams = defineCategory("appointment", "appointmentId",
      * Sandbox generation in which the application requested the appointment; 0 outside of sandboxes and in fixtures.
      */
     sandboxGeneration: z.int().min(0),
-    /** Resource that is allocated for the duration of the appointment. Absent if the clinic allocates resources. */
+    /** Resource allocated for the duration of the appointment. Absent if the clinic allocates resources later. */
     place: z.object({ assignmentId: uuid, resourceId: uuid, reservationId }).optional(),
     /** True if the clinic confirms bookings automatically. */
     isConfirmed: z.boolean().optional(),
@@ -117,7 +117,7 @@ export const appointmentStreams = defineCategory("appointment", "appointmentId",
     durationMinutes,
     reason: personal("notes", label.nullable(), null),
   }),
-  /** Allocates a resource, or moves an allocation: the event then has the id of an existing assignment. */
+  /** Allocates a resource. If the event has the id of an existing assignment, it moves this assignment. */
   ResourceAllocated: z.object({
     appointmentId,
     assignmentId: uuid,
@@ -138,7 +138,7 @@ export const appointmentStreams = defineCategory("appointment", "appointmentId",
 });
 export type AppointmentEvent = EventOf<typeof appointmentStreams>;
 
-/** Details of an appointment about which nothing is known but the place and time. */
+/** Default details of an appointment if only its branch and start are known. */
 export const detailDefaults = {
   animalId: null,
   customerId: null,
@@ -147,7 +147,7 @@ export const detailDefaults = {
   notes: null,
 } satisfies Partial<DataOf<AppointmentEvent, "AppointmentImported">>;
 
-/** Data of a request with these details at the front desk. */
+/** Default data of a request at the front desk. */
 export const requestDefaults = {
   ...detailDefaults,
   applicationId: null,
@@ -157,8 +157,8 @@ export const requestDefaults = {
 } satisfies Partial<DataOf<AppointmentEvent, "AppointmentRequested">>;
 
 /**
- * Limits the attempts to place a hold, which can be repeated while their outcome is unknown. A hold is placed and
- * released only once.
+ * Limit for the length of a hold's stream. Attempts to place a hold can be repeated while their outcome is unknown. A
+ * hold is placed and released only once.
  */
 const holdBound = limitExcept("HoldReleased", "HoldReservationAbandoned");
 

@@ -85,7 +85,7 @@ export function isCatalogType(type: string): boolean {
 /** Events to append, with the environment of their clinic. */
 type NewEvents = readonly { event: { type: string }; metadata: { environment: Environment | null } }[];
 
-/** Returns the length of a stream with new events, as a share of its maximum. 0 if the stream has no maximum. */
+/** Returns the length of a stream after an append, as a share of its maximum. 0 if the stream has no maximum. */
 export function getLengthShare(stream: string, expectedRevision: bigint, newEvents: NewEvents): number {
   const bound = findCategory(stream)?.bound;
   if (bound?.by !== "maxChanges") return 0;
@@ -94,8 +94,8 @@ export function getLengthShare(stream: string, expectedRevision: bigint, newEven
 }
 
 /**
- * Refuses events that would exceed the maximum length of their stream. Events that end something are always permitted,
- * so that an object can be ended however often it was changed.
+ * Refuses events that would exceed the maximum length of their stream. Events that end an object are always permitted,
+ * so that an object with many changes can still be ended.
  *
  * @throws {DomainError} `too_many_changes`
  */
@@ -110,7 +110,7 @@ const MAX_STREAM_NAME_LENGTH = 300;
 
 /**
  * Returns true if a stream belongs to a category of the catalog. Streams of other programs may be in the same log. The
- * service writes no longer names, and Postgres cannot store very long ones in an index.
+ * service writes no names with more than 300 characters, and Postgres cannot index very long names.
  */
 export function isCatalogStream(stream: string): boolean {
   return findCategory(stream) !== undefined && stream.length <= MAX_STREAM_NAME_LENGTH;

@@ -16,7 +16,7 @@ type StreamBound<Type extends string = string> =
   | { by: "finiteTransitions" }
   /** Each event contains the whole state, so readers need only the last one. */
   | { by: "completeEvents" }
-  /** Commands append a complete event after every few changes; see `Aggregate.summarize`. Readers begin with it. */
+  /** Commands regularly append a summary of the state; see `Aggregate.summarize`. Readers start at the last summary. */
   | { by: "summaries"; completeTypes: readonly Type[] }
   | ChangeLimit<Type>;
 
@@ -36,7 +36,7 @@ export const completeEvents = { by: "completeEvents" } as const;
 export const summaries = <Type extends string>(...completeTypes: Type[]) =>
   ({ by: "summaries", completeTypes }) as const;
 
-/** Limits the length of streams to 5,000 events, except for events of the given types. */
+/** Limits the length of streams to 5,000 events. At the limit, only events of the given types can be appended. */
 export function limitExcept<Type extends string>(...except: Type[]): ChangeLimit<Type> {
   return { by: "maxChanges", maxChanges: { production: 5_000, sandbox: 5_000 }, except, completeTypes: [] };
 }
@@ -50,7 +50,7 @@ type EventOfSchemas<Schemas extends EventSchemas> = {
 /** Union of the events of one or several categories, discriminated by `type`. */
 export type EventOf<C extends Category> = C extends Category ? EventOfSchemas<C["events"]> : never;
 
-/** @param streamId field of all events with the id of the stream, or a function that returns the id */
+/** @param streamId name of the data field that contains the stream's id, or a function that returns the id */
 export function defineCategory<Name extends string, Schemas extends EventSchemas>(
   name: Name,
   streamId:

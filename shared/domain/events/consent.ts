@@ -45,7 +45,7 @@ export const animalConsentStreams = defineCategory("animalConsent", "animalId", 
     linkId: uuid.nullable(),
     requestedBy: withdrawalParty.describe("who withdraws the consent"),
   }),
-  /** State of the consents to all applications. Changes nothing. */
+  /** Summary of the consents to all applications; see `Aggregate.summarize`. Does not change the state. */
   AnimalConsentSummarized: z.object({
     animalId: uuid,
     clinicId: uuid,

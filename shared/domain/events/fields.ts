@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { parseRfc3339, toInstantInRange } from "../time/rfc3339.ts";
 
-/** Formats of texts, by schema, as in JSON Schema. Copies of a schema have its format. */
+/** Formats of text schemas, with the names from JSON Schema. A copy of a schema keeps the format. */
 export const formats = z.registry<{ format: "uuid" | "date-time" | "date" | "time" }>();
 
 /** Schema of a UUID in any text form of RFC 9562. Converts the UUID to lower case. */
@@ -65,7 +65,7 @@ export const endTimeOfDay = z
  */
 const isStorable = (text: string) => !/[\0\p{Cs}]/u.test(text);
 
-/** Creates the schema of an integer. Its messages name the whole rule, except for a missing value. */
+/** Creates the schema of an integer in a range. Each message names both limits, except for a missing value. */
 export function integer(minimum: number, maximum: number) {
   const rule = `must be an integer from ${minimum} to ${maximum}`;
   return z
@@ -88,7 +88,7 @@ export const freeForm = z
   })
   .refine(isStorableDeep, "must not contain NUL or lone surrogates");
 
-/** Works level by level, because recursion could overflow the stack. */
+/** Checks the nesting level by level, because recursion could overflow the stack. */
 function isNestedWithinLimit(value: unknown): boolean {
   let levelValues = [value];
   for (let depth = 0; levelValues.length > 0; depth += 1) {
@@ -107,7 +107,7 @@ function isStorableDeep(value: unknown): boolean {
 /**
  * Schema of a short text that a person wrote, such as a name. The text must not be blank. Converts it to the Unicode
  * normal form C, so that searches find it in any form. The time of this conversion grows with the square of the length,
- * so the text is limited before. No text with 200 characters in form C has more than 800 in other forms.
+ * so the length is limited first. A text with 200 characters in form C has at most 800 in other forms.
  */
 export const label = storableText
   .pipe(z.string().trim().max(800, "must have at most 200 characters"))
@@ -138,7 +138,7 @@ export const traceparent = z
 export const environment = z.enum(["sandbox", "production"]);
 export type Environment = z.infer<typeof environment>;
 
-/** Returns the fields as fields that can be absent. */
+/** Makes all fields of a shape optional. An optional field can be absent, but not undefined. */
 export function makeOptional<Shape extends Record<string, z.ZodType>>(shape: Shape) {
   const fields = Object.entries(shape).map(([name, schema]) => [name, z.exactOptional(schema)]);
   return Object.fromEntries(fields) as { [Name in keyof Shape]: z.ZodExactOptional<Shape[Name]> };

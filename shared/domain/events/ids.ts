@@ -54,8 +54,8 @@ export function deriveSandboxEntityId(applicationId: string, ...names: string[])
 }
 
 /**
- * Derives the id of an assignment that an import or a booking creates. An appointment then has at most one for each
- * resource.
+ * Derives the id of an assignment that an import or a booking creates. An appointment therefore gets at most one such
+ * assignment for each resource.
  */
 export function deriveAssignmentId(appointmentId: string, resourceId: string): string {
   return deriveId("assignment", appointmentId, resourceId);
@@ -74,8 +74,8 @@ export function deriveWebhookReplayId(key: {
 }
 
 /**
- * Derives the id of the replay of one delivery. Requests that follow the same replay of the delivery have the same id,
- * so only one of them can start a replay.
+ * Derives the id of a replay of one delivery. Concurrent requests derive the same id, so only one of them can start a
+ * replay.
  *
  * @param replayPosition log position of the delivery's last replay; null if there was none
  * @param ordinal number of earlier requests with this position that ended without a replay of the delivery

@@ -13,9 +13,9 @@ export const operatorStreams = defineCategory("operator", "operatorId", finiteTr
     operatorId: uuid,
     name: notPersonal(label, "name of a system").describe("name of the system, not of a person"),
     secretHash: notPersonal(z.string().length(64), "hash of a random secret"),
-    /** Null for all clinics. */
+    /** Clinics for which the operator may run commands; null for all clinics. */
     clinicIds: z.array(uuid).min(1).max(1_000).nullable().describe("ids of the clinics; default: all"),
-    /** Null for all commands that are offered over HTTP. */
+    /** Commands that the operator may run; null for all commands that are offered over HTTP. */
     commands: z
       .array(notPersonal(boundedText(60), "name of a command"))
       .min(1)

@@ -68,7 +68,7 @@ const grant = {
   animalAccess: animalAccess.describe("animals whose data the application may see, linked by their owners or all"),
 };
 
-/** Only changes of the rate limit are limited. An access can be narrowed only a few times before the next approval. */
+/** At the limit, only changes of the rate limit are refused. An access is narrowed only a few times per approval. */
 const installationBound = {
   ...limitExcept("InstallationRequested", "InstallationApproved", "InstallationNarrowed", "InstallationRevoked"),
   completeTypes: ["InstallationRequested", "InstallationApproved"] as const,
@@ -106,24 +106,24 @@ export const installationStreams = defineCategory("installation", "installationI
 export type InstallationEvent = EventOf<typeof installationStreams>;
 
 /**
- * Types of the events that partners receive, by their receivers. `shared/partner-api/public-events.ts` says of each which
- * events cause it, and what it contains.
+ * Types of public events, by receiver. `shared/partner-api/public-events.ts` declares the causes and the content of
+ * each type.
  */
 export const publicEventTypes = {
-  /** Endpoints of a clinic. */
+  /** Types that endpoints of a clinic receive. */
   clinic: ["appointment.created", "appointment.updated"],
-  /** Endpoints of the application. */
+  /** Types that endpoints of the application receive. */
   application: [
     "installation.approved",
     "installation.access_changed",
     "installation.revoked",
     "animal_link.withdrawn",
   ],
-  /** Event that only the tested endpoint receives. */
+  /** Type that only the tested endpoint receives. */
   test: ["endpoint.test"],
-  /** Endpoints with the setting `operationalEvents`. */
+  /** Types that endpoints with the setting `operationalEvents` receive. */
   operational: ["endpoint.failing", "endpoint.disabled", "secret.expiring"],
-  /** Readers of the feed. */
+  /** Types that only the feed contains. */
   feed: ["animal_link.created", "sandbox.reset"],
 } as const;
 export type PublicEventType = (typeof publicEventTypes)[keyof typeof publicEventTypes][number];
@@ -134,7 +134,7 @@ export const webhookEventType = z.enum(publicEventTypes.clinic);
 /** Types of events about an application's access, to which an endpoint of the application can subscribe. */
 export const applicationEventType = z.enum(publicEventTypes.application);
 
-/** Types of events to which an endpoint can subscribe. The owner of the endpoint limits them. */
+/** Types of events to which an endpoint can subscribe. The permitted types depend on the owner of the endpoint. */
 export const subscribedEventType = z.enum([...publicEventTypes.clinic, ...publicEventTypes.application]);
 export type SubscribedEventType = z.infer<typeof subscribedEventType>;
 
@@ -200,14 +200,14 @@ const endpointSettings = {
   asymmetricSignature: z.boolean(),
 };
 
-/** A test has a stream of its own, because it does not change the endpoint. */
+/** A test has a separate stream, because a test does not change the endpoint. */
 const getEndpointStreamId = ({ data }: { data: { endpointId: string; testId?: string } }) =>
   data.testId ?? data.endpointId;
 
 /**
- * Events of a webhook endpoint, which receives a clinic's events for an application, or events about the application's
- * access to all clinics. Signing secrets are encrypted as
- * compact JWE with the key's id. Stream id: id of the endpoint, or of the test.
+ * Events of a webhook endpoint. It receives a clinic's events for an application, or events about the application's
+ * access to all clinics. Signing secrets are encrypted as compact JWE with the key's id. Stream id: id of the endpoint,
+ * or of the test.
  */
 export const webhookEndpointStreams = defineCategory(
   "webhookEndpoint",
@@ -249,7 +249,7 @@ export const webhookEndpointStreams = defineCategory(
     WebhookEndpointFailureReported: z.object({ endpointId, since: instant, failedAttempts: z.int().min(1) }),
     /** A former secret will expire soon. Recorded once per secret. */
     WebhookSecretExpiryReported: z.object({ endpointId, secretId: uuid, expiresAt: instant }),
-    /** State of the endpoint, without the signing secret. Changes nothing. */
+    /** Summary of the endpoint, without the signing secret; see `Aggregate.summarize`. Does not change the state. */
     WebhookEndpointSummarized: z.object({
       endpointId,
       ...endpointOwner,
@@ -268,9 +268,9 @@ const endpointReservation = z.object({ endpointId, takenAt: instant });
 export type EndpointReservation = z.infer<typeof endpointReservation>;
 
 /**
- * Events of an application's endpoint quota at a clinic, or of its quota without a clinic. Each event contains all
- * current reservations. Reservations of revoked endpoints may be included. Stream id: id of the installation, or of the
- * application.
+ * Events of an endpoint quota of an application. The application has one quota at each clinic, and one for endpoints
+ * without a clinic. Each event contains all current reservations. Reservations of revoked endpoints may be included.
+ * Stream id: id of the installation, or of the application for endpoints without a clinic.
  */
 export const webhookEndpointPlacesStreams = defineCategory("webhookEndpointPlaces", "ownerId", completeEvents, {
   WebhookEndpointPlaceTaken: z.object({ ownerId: uuid, places: z.array(endpointReservation).min(1) }),
@@ -297,12 +297,12 @@ export const webhookReplayStreams = defineCategory("webhookReplay", "replayId", 
     replayId: uuid,
     endpointId,
     ...endpointOwner,
-    /** Time from which deliveries were created; null if `deliveryIds` selects them. */
+    /** Start of the range of creation times, inclusive; null if `deliveryIds` selects deliveries. */
     since: instant.nullable(),
     /** End of the range of creation times, exclusive. */
     until: instant,
     statuses: z.array(replayableStatus).min(1),
-    /** Selected deliveries; null if `since` selects them. */
+    /** Ids of the selected deliveries; null if `since` selects deliveries. */
     deliveryIds: z.array(uuid).min(1).nullable(),
     /** SHA-256 (hex) of the requested values. A repeated request has the same hash. */
     requestHash: notPersonal(z.string().length(64), "hash of a request"),

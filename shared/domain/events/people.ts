@@ -67,7 +67,7 @@ export const portalUserStreams = defineCategory("portalUser", "userId", summarie
     branchId: uuid.nullable().describe("id of the branch; default: the user's first branch"),
   }),
   PortalUserDataErased: z.object({ userId: uuid, ...erasureRecord }),
-  /** Selection and erasures of the user. Changes nothing. */
+  /** Summary of the user's selection and erasures; see `Aggregate.summarize`. Does not change the state. */
   PortalUserSummarized: z.object({
     userId: uuid,
     clinicId: uuid.nullable(),

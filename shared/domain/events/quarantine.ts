@@ -9,12 +9,11 @@ import { boundedText, label } from "./fields.ts";
  */
 export const quarantineStreams = defineCategory("quarantine", () => "streams", limitExcept<never>(), {
   /**
-   * An operator confirmed that the events of a type are to blame for their failures, and not the release. Failures before
-   * this event no longer stop the projectors.
+   * An operator confirmed that the events of a type are faulty, and not the release. Failures of this type before the
+   * confirmation no longer stop the projectors.
    */
   EventTypeConfirmed: z.object({
     eventType: notPersonal(boundedText(200), "name of an event type"),
-    /** Operator's reason. */
     reason: notPersonal(label, "reason about an error"),
   }),
 });

@@ -5,9 +5,9 @@ import { calendarDate, instant, uuid } from "./fields.ts";
 /** Maximum number of reservations on a day, so that an event stays far below the log's limit. */
 export const MAX_DAY_RESERVATIONS = 1_000;
 
-/** Schema of a place that an appointment or a hold reserves before an event in its own stream uses it. */
+/** Schema of a reservation: a place of a resource, reserved before an event of the appointment or the hold uses it. */
 const reservation = z.object({
-  /** Id of the reservation: new for each attempt, and the same in all days that the time span touches. */
+  /** Id of the reservation: new for each attempt, and the same on all days that the time span touches. */
   reservationId: uuid,
   /** Category and id of the stream that uses the reservation, or ends it. */
   holder: z.enum(["appointment", "hold"]),
@@ -37,15 +37,15 @@ const reservations = z.array(reservation).max(MAX_DAY_RESERVATIONS);
 /** The reservation that an event makes or releases. */
 const changedReservation = { reservationId: uuid, holderId: uuid };
 
-/** Returns the id of a stream: `<resource>.<day>`, in a sandbox with the generation. */
+/** Returns the id of a stream: `<resource>.<day>`, or `<resource>.<day>.<generation>` in a sandbox. */
 export function toResourceDayId({ resourceId, sandboxGeneration, day }: ResourceDay): string {
   return [resourceId, day, ...(sandboxGeneration > 0 ? [sandboxGeneration] : [])].join(".");
 }
 
 /**
- * Events of a resource on one day. The stream is the only authority for the places of the resource: an append at the
- * expected revision decides who gets a place. Each event contains all open reservations. A reservation can stay open
- * after its appointment has ended it. The next command that needs the place releases the reservation.
+ * Events of a resource on one day. Only this stream decides who gets a place of the resource, by appends at the
+ * expected revision. Each event contains all open reservations. A reservation can remain open here after the stream of
+ * its appointment or hold has ended it. The next command that needs the place releases such a reservation.
  */
 export const resourceDayStreams = defineCategory("resourceDay", ({ data }) => toResourceDayId(data), completeEvents, {
   PlaceReserved: z.object({ ...resourceDay, ...changedReservation, reservations: reservations.min(1) }),

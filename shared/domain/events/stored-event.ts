@@ -36,8 +36,8 @@ export class EventSchemaError extends Error {
 
 /**
  * Validates a stored event. Data of an earlier schema version is first converted to the current version, so that other
- * code handles only current versions. Encrypted personal fields get neutral values. The stream and the metadata must
- * agree with the data, because readers find what an event changes by any of them.
+ * code handles only current versions. Encrypted personal fields get neutral values. Stream, metadata and data must name
+ * the same object and clinic, because readers may use any of them.
  *
  * @returns the event with typed data and metadata
  * @throws {EventSchemaError} with a message that names the type and any invalid fields

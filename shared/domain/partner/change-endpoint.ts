@@ -61,7 +61,7 @@ export function changeEndpoint(
   };
 }
 
-/** An endpoint without any event type would receive nothing. */
+/** Requires at least one event type, because an endpoint without event types would receive nothing. */
 function requireEventType(...typeLists: readonly string[][]): void {
   if (typeLists.some((types) => types.length > 0)) return;
   const message = "must contain at least one event type, unless the endpoint receives operational events";

@@ -124,7 +124,7 @@ export function narrowInstallation(narrowing: {
 }
 
 /**
- * Changes the access to a sandbox. If the application then sees more, the installation is approved again.
+ * Changes the access to a sandbox. If the new access is wider, the change is recorded as a new approval.
  *
  * @throws {DomainError} `validation_failed` with details if the clinic has no such branch
  */
@@ -145,7 +145,7 @@ export function changeSandboxAccess(access: Access, clinic: Clinic): Installatio
   };
 }
 
-/** Null instead of ids of branches permits all branches. */
+/** Permitted branches and animals. If `branchIds` is null, all branches are permitted. */
 type Access = Pick<Installation, "branchIds" | "animalAccess">;
 
 function isWidened({ branchIds, animalAccess }: Access, granted: Access): boolean {

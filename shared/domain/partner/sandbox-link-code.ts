@@ -4,8 +4,8 @@ import { deriveSandboxEntityId } from "../events/ids.ts";
 import type { Sandbox } from "./sandbox.ts";
 
 /**
- * Published link codes of all sandboxes. `valid` and `readOnly` can be redeemed once after each reset. The others are
- * refused, as an expired and a used code are in production.
+ * Published link codes of all sandboxes. `valid` and `readOnly` can be redeemed once after each reset. `expired` and
+ * `used` are always refused, like expired and used codes in production.
  */
 export const SANDBOX_LINK_CODES = {
   valid: "SAND-B0XC-0DE1",

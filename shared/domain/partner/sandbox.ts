@@ -35,7 +35,7 @@ export function findFixtureResource({ events }: Sandbox, resourceId: string): Re
     }, undefined);
 }
 
-/** Lists the places of a resource that the appointments of the fixture take. */
+/** Lists the time spans in which appointments of the fixture occupy a place of the resource. */
 export function listFixtureOccupations({ events }: Pick<Sandbox, "events">, resourceId: string): Occupation[] {
   return events.flatMap((event) => {
     if (event.type !== "ResourceAllocated" || event.data.resourceId !== resourceId) return [];

@@ -39,13 +39,13 @@ export function replayDelivery(request: ReplayRequest): Decision<Replay, Webhook
   };
 }
 
-/** Creates the error for a delivery that did not fail, was not skipped, waits for a replay, or is unknown to the caller. */
+/** Creates the error for a delivery that is unknown, waits for a replay, or is neither failed nor skipped. */
 export function createNotReplayableError(): DomainError {
   return new DomainError("delivery_not_replayable", "only a failed or skipped delivery can be replayed");
 }
 
 /**
- * Requests a replay of several deliveries of an active endpoint. Repeating the request changes nothing, also after the
+ * Requests a replay of several deliveries of an active endpoint. Repeating the request changes nothing, even after the
  * endpoint was disabled.
  *
  * @throws {DomainError} `idempotency_conflict`, `webhook_endpoint_disabled`, `webhook_endpoint_revoked`

@@ -9,7 +9,7 @@ export type Declaration =
       neutralValue: string | null;
       /**
        * If true, the value alone says nothing about a person. Such a value is encrypted only together with other
-       * values.
+       * personal fields.
        */
       isDerived: boolean;
     }
@@ -18,7 +18,7 @@ export type Declaration =
 /** Declarations by schema. A copy of a declared schema has the same declaration. */
 const declarations = z.registry<Declaration>();
 
-/** Neutral value of a text that must not be null. */
+/** Neutral value of a personal text field that must not be null. */
 export const ERASED_TEXT = "(erased)";
 
 /**

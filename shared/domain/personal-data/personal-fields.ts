@@ -4,7 +4,7 @@ import type { Category } from "../events/category.ts";
 import { type Declaration, findDeclaration } from "./declaration.ts";
 import type { PersonalDataCategory } from "./person.ts";
 
-/** Personal fields of an event type. All fields belong to one category, and those of one event to one person. */
+/** Personal fields of an event type. All fields belong to one category, and all fields of an event to one person. */
 interface PersonalFields {
   category: PersonalDataCategory;
   fields: readonly PersonalField[];

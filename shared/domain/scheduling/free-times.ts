@@ -10,19 +10,19 @@ export const DEFAULT_GRID_MINUTES = 15;
 
 export type OpeningRule = Omit<AvailabilityRule, "ruleId">;
 
-/** A resource with what determines its free times. */
+/** Data of a resource that determines its free times. */
 export interface SearchedResource {
   id: string;
   capacity: number;
   timezone: string;
   rules: readonly OpeningRule[];
-  /** Places that appointments and holds take. */
+  /** Time spans in which appointments and holds occupy a place. */
   occupations: readonly Occupation[];
-  /** Times at which a hold of the whole branch takes all places. */
+  /** Time spans in which a hold of the whole branch occupies all places. */
   closures: readonly TimeSpan[];
 }
 
-/** Range of starting times, with the duration and the grid of the clinic. */
+/** Range in which to search starting times, with the duration of the slot and the clinic's grid. */
 export interface SlotSearch extends TimeSpan {
   durationMinutes: number;
   gridMinutes: number;
@@ -69,9 +69,9 @@ export function isOffered(
 }
 
 /**
- * Lists the starting times of one resource. A starting time is on the grid, which counts local time from the start of
- * each rule. The resource is open and has a free place until the end of the slot. A local time that the clocks skip is
- * no starting time, and one that they repeat is two.
+ * Lists the free starting times of one resource. Each starting time is on the grid, which counts local time from the
+ * start of each rule. The resource is open and has a free place until the end of the slot. A local time that the clocks
+ * skip yields no starting time. A local time that the clocks repeat yields two starting times.
  */
 function listFreeStarts(
   { timezone, rules, capacity, occupations, closures }: SearchedResource,
@@ -101,15 +101,15 @@ function listFreeStarts(
   return [...starts];
 }
 
-/** Covers all local days that a slot can touch. */
+/** Lists the UTC offsets for all local days that a slot can touch. */
 function listSearchedOffsets(timezone: string, { fromMs, toMs, durationMinutes }: SlotSearch): OffsetSpan[] {
   return listOffsets(timezone, fromMs - DAY_MS, toMs + durationMinutes * MINUTE_MS + DAY_MS);
 }
 
 /**
- * Returns the periods of the rules as local times. A period of the day before or after can continue at midnight.
+ * Lists the opening periods in local time. Includes the adjacent days, because their periods can adjoin at midnight.
  *
- * @returns local times as milliseconds since 1970 at which the clocks in UTC show them
+ * @returns local times, each as the milliseconds since 1970 at which the clocks in UTC show it
  */
 function listLocalPeriods(rules: readonly OpeningRule[], firstDate: string, lastDate: string): TimeSpan[] {
   const openingRules = rules.filter(({ ruleType, recurrence }) => ruleType === OPENING_HOURS && recurrence === null);
@@ -133,11 +133,11 @@ function toMilliseconds(time: string): number {
 }
 
 interface OpenPeriod extends TimeSpan {
-  /** Time from which the grid counts. */
+  /** Time from which the grid counts, in milliseconds since 1970. */
   gridStartMs: number;
 }
 
-/** Returns the instants at which the clocks show a time of the period, while they have an offset: one span or none. */
+/** Converts the part of a local period that has the given UTC offset to instants: one span or none. */
 function toSpans(period: TimeSpan, { fromMs, toMs, offsetMs }: OffsetSpan): OpenPeriod[] {
   const gridStartMs = period.fromMs - offsetMs;
   const span = { fromMs: Math.max(gridStartMs, fromMs), toMs: Math.min(period.toMs - offsetMs, toMs) };

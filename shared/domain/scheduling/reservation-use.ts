@@ -2,7 +2,7 @@ import { getEnd } from "../appointment/appointment.ts";
 import type { AppointmentEvent, HoldEvent } from "../events/appointment.ts";
 import type { Instant } from "../time/rfc3339.ts";
 
-/** A place of a resource that an event takes. */
+/** Time span in which an event occupies one place of a resource. */
 export interface Place {
   resourceId: string;
   startsAt: Instant;
@@ -49,7 +49,7 @@ export function findTaking({ type, data }: HolderEvent): Taking {
   }
 }
 
-/** Returns the event with the reservation of the place that it takes. */
+/** Returns a copy of the event with the id of the reservation for its place. */
 export function withReservation<Event extends HolderEvent>(event: Event, reservationId: string): Event {
   if (event.type !== "AppointmentRequested") return { ...event, data: { ...event.data, reservationId } };
   return { ...event, data: { ...event.data, place: { ...event.data.place, reservationId } } };

@@ -6,7 +6,7 @@ import type { Place } from "./reservation-use.ts";
 
 export interface Places {
   capacity: number;
-  /** Places that the fixture of a sandbox takes. */
+  /** Time spans in which the fixture of a sandbox occupies a place. */
   fixtureOccupations: readonly Occupation[];
 }
 
@@ -18,7 +18,7 @@ export interface ReservableResource extends Places {
 
 type HolderSpan = Pick<Reservation, "holderId" | "startsAt" | "endsAt">;
 
-/** Lists the days in UTC that a place touches, in ascending order: YYYY-MM-DD. */
+/** Lists the days in UTC (YYYY-MM-DD) that the time span of a place touches, in ascending order. */
 export function listDays({ startsAt, endsAt }: Place): string[] {
   const days: string[] = [];
   const firstDayMs = Date.parse(startsAt.slice(0, 10));
@@ -27,12 +27,12 @@ export function listDays({ startsAt, endsAt }: Place): string[] {
 }
 
 /**
- * Checks whether a resource has a free place for a reservation. Other reservations of the same holder do not count, so
- * that a small move is no conflict with itself.
+ * Finds the reservations that leave no free place for another reservation. Other reservations of the same holder do not
+ * count, so that a small move does not conflict with itself.
  *
  * @param reservations other reservations of the day
- * @returns undefined if a place is free; otherwise the reservations that block it, which may be none if the fixture of a
- *   sandbox takes all places, or if the resource has none
+ * @returns undefined if a place is free; otherwise the blocking reservations. The list is empty if the fixture of a
+ *   sandbox takes all places, or if the resource has no place
  */
 export function findBlocking(
   { capacity, fixtureOccupations }: ReservableResource,
@@ -62,8 +62,8 @@ export interface Overlap {
 }
 
 /**
- * Finds the overlaps among the reservations of an event that were not recorded as overbooked. All reservations of a
- * holder count once. Each reservation was checked with all others, so a correct log has no overlaps.
+ * Finds the overlaps among reservations that were not recorded as overbooked. All reservations of a holder count once.
+ * Each reservation was checked against all others, so a correct log has no overlaps.
  */
 export function findOverlaps(places: Places, reservations: readonly Reservation[]): Overlap[] {
   const { capacity, fixtureOccupations } = places;

@@ -53,7 +53,7 @@ export function fromLocalTime(timeZone: string, date: string, time: string): num
  * Returns the day of a date in a time zone. The day starts when the clocks first show the date, and ends when they
  * first show a later date. The day has no length if the clocks skip the date.
  *
- * @returns `from` inclusive, `to` exclusive; undefined if no {@link Instant} is outside this bound
+ * @returns `from` inclusive, `to` exclusive; a bound is undefined if it is outside the range of {@link Instant}
  */
 export function getDay(timeZone: string, date: string): { from: Instant | undefined; to: Instant | undefined } {
   const { fromMs, toMs } = toLocalDay(timeZone, Date.parse(date));

@@ -35,7 +35,7 @@ export function findJsonLoss(json: string): JsonLoss | undefined {
   return undefined;
 }
 
-/** Returns true if JavaScript keeps the value of a decimal number. */
+/** Returns true if a JavaScript number keeps the exact value of a decimal number. */
 export function isExactNumber(text: string): boolean {
   return toSignificantDigits(text) === toSignificantDigits(String(Number(text)));
 }

@@ -30,7 +30,7 @@ export interface CommandContext {
   isExpectedNew?: boolean;
   /** W3C trace context of the request, if it is traced. */
   traceparent?: string | undefined;
-  /** Aborts when the caller has got a response. The command then reads no further pages of its stream. */
+  /** Aborts when the caller has a response, for example after a timeout. The command then stops reading its stream. */
   signal?: AbortSignal | undefined;
 }
 

@@ -177,7 +177,7 @@ function mayEndReservation({ type, data }: HolderEvent): boolean {
 }
 
 /**
- * Loads a resource. In a sandbox, the resource comes from the fixture.
+ * Loads a resource from its stream, or a sandbox's resource from the sandbox's test data.
  *
  * @throws {DomainError} `resource_not_found`
  */

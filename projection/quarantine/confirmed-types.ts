@@ -107,7 +107,7 @@ export async function confirmType(
   return eventType;
 }
 
-/** Returns true if the projectors of a process have stopped at a position. */
+/** Returns true if any process reports that its projectors have stopped at a position. */
 async function haveStoppedAt(pool: pg.Pool, position: bigint): Promise<boolean> {
   const statuses = await readProcessStatuses(pool);
   const hasStopped = statuses.some(

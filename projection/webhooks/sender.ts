@@ -141,7 +141,7 @@ export class Sender {
     }
   }
 
-  /** Lists the reserved deliveries whose lease has expired or belongs to an earlier session. */
+  /** Lists the reserved deliveries whose lease has expired or is of an earlier database session. */
   #listUnleased(senderId: string, now: number): string[] {
     return [...this.#reservedDeliveries]
       .filter(([, reserved]) => reserved.leaseEndsAt <= now || reserved.senderId !== senderId)

@@ -91,7 +91,7 @@ stable code, and \`docUrl\` is the path of its row in this table.
 ${rows.map(([status, code, text]) => `| ${status} | \`${code}\` | ${text} |`).join("\n")}`;
 }
 
-/** Shell code for the curl commands. The section about the session explains the variables. */
+/** Base URL and cookie in curl commands, as shell variables. The section about the session explains how to set them. */
 const CURL_CONTEXT = { baseUrl: "$PORTAL", credentials: "Cookie: $SESSION" };
 
 /** Builds the OpenAPI document of the portal API from the declarations that the portal's router also uses. */

@@ -252,7 +252,7 @@ const PERMISSION_TEXTS: Partial<Record<string, string>> = {
   manage_tenant: "manage_tenant: approves applications",
 };
 
-/** Permissions that show customers and animals. */
+/** Permissions with which a member can see customers and animals in the portal. */
 const RECORD_PERMISSIONS: readonly string[] = ["view_clinical", "manage_schedule"];
 
 /** Lists the times at which access can end without an event in the history. */

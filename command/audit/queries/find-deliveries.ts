@@ -23,7 +23,7 @@ const attemptsSql = `SELECT json_agg(json_build_object('number', t.number, 'star
   FROM (SELECT * FROM webhooks.attempt WHERE delivery_id = d.delivery_id
     ORDER BY number DESC LIMIT ${MAX_ATTEMPTS_PER_DELIVERY}) t`;
 
-/** Selects the start of the last attempt, because the start of an attempt does not change the row of the delivery. */
+/** Selects the start of the last attempt from the attempts, because a delivery is updated only at an attempt's end. */
 const lastStartSql =
   "SELECT started_at FROM webhooks.attempt WHERE delivery_id = d.delivery_id ORDER BY number DESC LIMIT 1";
 

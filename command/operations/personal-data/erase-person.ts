@@ -38,7 +38,7 @@ const READ_MODELS_TIMEOUT_MS = 60_000;
 
 /**
  * Erases a person's data: records the erasure, destroys the data keys, waits until the read models show neutral values,
- * and informs applications with a link to the person's animals. An interrupted erasure is completed by repeating it.
+ * and notifies the applications that are linked to the person's animals. An interrupted erasure is completed by repeating it.
  *
  * @throws {DomainError} `<object>_not_found` if there is no such person, or `auditor_not_revoked`
  * @throws {ReadModelsBehindError} if the erasure is recorded and the keys are destroyed, but the read models are

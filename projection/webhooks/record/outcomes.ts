@@ -39,7 +39,7 @@ export async function writeOutcomes(
   return { writtenIds, releasedEndpoints };
 }
 
-/** CTE `ready`: outcomes `o` whose existing rows this transaction could lock. $1: ids of the deliveries. */
+/** CTE `ready`: the outcomes of deliveries that this transaction has locked, or that were deleted. $1: delivery ids. */
 const LOCKED_SQL = `
   delivery_row AS MATERIALIZED (
     SELECT p.delivery_id FROM webhooks.pending_delivery p JOIN webhooks.delivery d USING (delivery_id)

@@ -42,11 +42,10 @@ await runInProcess(async (args, terminal) => {
     for (const candidate of completeWords(texts, others)) await terminal.writeOutput(candidate);
     return EXIT_CODE.done;
   }
-  if (first === "completion") {
-    const script = formatCompletionScript(others[0]);
-    if (script) await terminal.writeOutput(script);
-    else await terminal.writeError("clinic: the shell must be bash, zsh or fish");
-    return script ? EXIT_CODE.done : EXIT_CODE.badInput;
+  const script = first === "completion" ? formatCompletionScript(others[0]) : undefined;
+  if (script) {
+    await terminal.writeOutput(script);
+    return EXIT_CODE.done;
   }
   const name = first === "audit" || first === "projection" ? first : "clinic";
   return runProgram(await getTexts(name), loaders[name], name === "clinic" ? args : others, terminal);

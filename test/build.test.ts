@@ -90,7 +90,7 @@ describe("the services, compiled for production", () => {
     const runClinic = async (...args: string[]) =>
       (await execFileAsync(join(folder, "dist", "bin", "clinic.js"), args, { env: { PATH: process.env.PATH } })).stdout;
     expect(await runClinic("--help")).to.match(/\n {2}appointment +\w+, /);
-    expect(await runClinic("appointment", "reschedule", "--help")).to.match(/\n {2}--scheduled-at <date-time> /);
+    expect(await runClinic("appointment", "reschedule", "--help")).to.match(/\n {2}--scheduled-at <time> /);
     expect(await runClinic("audit", "--help")).to.match(/\n {2}events /);
     expect(await runClinic("--version")).to.match(/^clinic \d+\.\d+\.\d+\n$/);
     expect(await runClinic("complete", "projection", "")).to.match(/^status\t/);

@@ -1,4 +1,5 @@
 import type { CommandLine } from "../../shared/command-line/command-line.ts";
+import { completionCommand } from "../../shared/command-line/completion-command.ts";
 import { LOCAL_TIME_NOTE, withLocalTimes } from "../../shared/command-line/local-times.ts";
 import { staffCommands } from "../operations/commands.ts";
 import { discloseCommand } from "./commands/disclose.ts";
@@ -10,7 +11,7 @@ import { applyRetentionCommand, listRetentionCommand } from "./commands/retentio
 import { findTimeZone } from "./find-time-zone.ts";
 import { importCommand } from "./import/import-command.ts";
 import { logCopyCommand } from "./log-copy/log-copy-command.ts";
-import { withNames } from "./resolve-options.ts";
+import { NAME_NOTE, withNames } from "./resolve-options.ts";
 import { toCommand } from "./staff-command.ts";
 
 export const clinicCommandLine: CommandLine = {
@@ -28,15 +29,14 @@ export const clinicCommandLine: CommandLine = {
     logCopyCommand,
     rotateDataKeysCommand,
     generateKeysCommand,
+    completionCommand,
   ].map((command) => withNames(withLocalTimes(command, findTimeZone))),
   // The executable `clinic` passes these command lines on, so this program does not define them.
-  details: `In place of the id of a clinic, a branch, an application, an endpoint, a resource or a service, options accept
-its unique name, the slug of a clinic, or the URL of an endpoint. Names need the DATABASE_URL of the projection service.
+  details: `${NAME_NOTE} Names need the DATABASE_URL of the projection service.
 ${LOCAL_TIME_NOTE}
 
 Other command lines:
-  audit --help        commands for auditors
-  projection --help   commands for the read models and the database
-  completion <shell>  prints the completion script for bash, zsh or fish
-  --version           prints the version`,
+  audit --help       commands for auditors
+  projection --help  commands for the read models and the database
+  --version          prints the version`,
 };

@@ -2,12 +2,7 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
-import {
-  isColumnMissing,
-  isPostgresUnavailable,
-  isRightMissing,
-  isTableMissing,
-} from "../../shared/runtime/failures.ts";
+import { isColumnMissing, isRightMissing, isTableMissing } from "../../shared/runtime/failures.ts";
 import { ServerUnavailableError, StartError } from "../../shared/runtime/run-service.ts";
 import { withEventLog } from "../handling/operator.ts";
 import { ReadModelsBehindError } from "../operations/personal-data/erase-person.ts";
@@ -30,7 +25,7 @@ export interface Stores {
  *
  * @throws {ConfigError} if EVENTSTORE_URL or DATABASE_URL is missing or invalid
  * @throws {StartError} if the database is not prepared for this release, or its user has too few rights
- * @throws {ServerUnavailableError} if Postgres is unavailable, or the read models are behind
+ * @throws {ServerUnavailableError} if the read models are behind
  */
 export async function withReadModels<Result>(
   env: NodeJS.ProcessEnv,
@@ -56,7 +51,5 @@ function convertError(error: unknown): unknown {
     return new StartError(
       "the user in DATABASE_URL has too few rights; use the DATABASE_URL of the projection service",
     );
-  return isPostgresUnavailable(error)
-    ? new ServerUnavailableError("Postgres is unavailable; check DATABASE_URL and try again")
-    : error;
+  return error;
 }

@@ -2,7 +2,7 @@ import type pg from "pg";
 import type { Command } from "../../shared/command-line/command-line.ts";
 import { InputError } from "../../shared/command-line/failure.ts";
 import { formatCommandLine } from "../../shared/command-line/format-command-line.ts";
-import { type Options, toOptionName } from "../../shared/command-line/option.ts";
+import { type Option, toOptionName } from "../../shared/command-line/option.ts";
 import { uuid } from "../../shared/domain/events/fields.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { withReadModels } from "./read-models.ts";
@@ -17,20 +17,37 @@ const NAMED_OBJECTS: Record<string, { table: string; names: string; isOfClinic?:
   service: { table: "service", names: "name", isOfClinic: true },
 };
 
+export const NAME_NOTE = `In place of the id of a clinic, a branch, an application, an endpoint, a resource or a service, options accept
+its unique name, the slug of a clinic, or the URL of an endpoint.`;
+
 /** Lets a command accept unique names in place of ids. */
 export function withNames(command: Command): Command {
-  const { options, run } = command;
-  return { ...command, run: async (given, terminal) => run(await resolve(options, given, terminal.env), terminal) };
+  const options = Object.fromEntries(
+    Object.entries(command.options).map(([key, option]) => [
+      key,
+      acceptsName(key, option)
+        ? { ...option, placeholder: option.placeholder?.replace(/uuid(s?)/, "id$1 or name$1") }
+        : option,
+    ]),
+  );
+  return {
+    ...command,
+    options,
+    run: async (given, terminal) => command.run(await resolve(command, given, terminal.env), terminal),
+  };
 }
 
-async function resolve(options: Options, given: Record<string, unknown>, env: NodeJS.ProcessEnv) {
+const toKind = (key: string) => key.replace(/(?<=ch)es$|s$/, "");
+
+const acceptsName = (key: string, { placeholder = "", isGenerated }: Option) =>
+  placeholder.startsWith("uuid") && !isGenerated && toKind(key) in NAMED_OBJECTS;
+
+async function resolve({ options }: Command, given: Record<string, unknown>, env: NodeJS.ProcessEnv) {
   const values = { ...given };
   const named = Object.entries(given).flatMap(([key, value]) => {
-    const { placeholder = "", isGenerated = false } = options[key] ?? {};
-    const kind = key.replace(/(?<=ch)es$|s$/, "");
     const texts = [value].flat().filter((text) => typeof text === "string");
     const hasName = texts.some((text) => text !== "" && !uuid.safeParse(text).success);
-    return placeholder.startsWith("uuid") && !isGenerated && kind in NAMED_OBJECTS && hasName ? [{ key, kind }] : [];
+    return hasName && options[key] && acceptsName(key, options[key]) ? [{ key, kind: toKind(key) }] : [];
   });
   if (named.length === 0) return values;
   await withReadModels(env, async ({ pool }) => {

@@ -4,9 +4,11 @@ import { createSecretBox } from "../../shared/auth/secret-box.ts";
 import type { Command } from "../../shared/command-line/command-line.ts";
 import { createFieldOption, toOptionKey, toWords } from "../../shared/command-line/field-option.ts";
 import { suggestNext } from "../../shared/command-line/format-command-line.ts";
+import { isTimeOption } from "../../shared/command-line/local-times.ts";
 import { actorOption, requireOperator } from "../../shared/command-line/operator.ts";
-import { jsonOption, readOptions, toOptionName } from "../../shared/command-line/option.ts";
+import { jsonOption, type Option, readOptions, toOptionName } from "../../shared/command-line/option.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
+import { formatLocalTime } from "../../shared/domain/time/local-time.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ConfigError, readConfig } from "../../shared/runtime/config.ts";
 import { areReadModelsMissing, isPostgresUnavailable } from "../../shared/runtime/failures.ts";
@@ -14,6 +16,7 @@ import { createOperatorContext, withEventLog } from "../handling/operator.ts";
 import { createExample } from "../operations/command-example.ts";
 import type { CommandDependencies, CommandOutcome, StaffCommand } from "../operations/define-command.ts";
 import { createLinkCodes } from "../operations/link-codes.ts";
+import { findTimeZone } from "./find-time-zone.ts";
 import { createLogWaitOption } from "./options.ts";
 import { findName } from "./resolve-options.ts";
 import { createRetryingEventLog } from "./retry.ts";
@@ -50,12 +53,32 @@ export function toCommand(command: StaffCommand): Command {
         const describeId = terminal.columns === undefined ? describePlainId : createIdDescriber(openPool);
         return formatOutcome(command, values, outcome, json === true ? undefined : describeId);
       });
-      await terminal.writeOutput(line);
+      const times = Object.entries(optionValues).filter(
+        ([key, value]) => value && isTimeOption(options[key] as Option),
+      );
+      await terminal.writeOutput(
+        json || times.length === 0 ? line : line + (await formatTimes(times, optionValues, terminal.env)),
+      );
       const stream = toStreamName(category, command.getStreamId(values) ?? "");
       await suggestNext(terminal, json === true, `audit events --stream ${stream}`);
       return undefined;
     },
   };
+}
+
+/** Formats the times of a command's options in the time zone of the clinic, or else of this computer. */
+async function formatTimes(
+  times: [key: string, instant: unknown][],
+  optionValues: Record<string, unknown>,
+  env: NodeJS.ProcessEnv,
+): Promise<string> {
+  // The command has succeeded, so it does not fail if the event log is now unavailable.
+  const clinicZone = await findTimeZone(optionValues, env).catch(() => undefined);
+  const timeZone = clinicZone ?? new Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const lines = times.map(
+    ([key, instant]) => `\n${toWords(key)}: ${formatLocalTime(timeZone, Date.parse(String(instant)))} (${timeZone})`,
+  );
+  return lines.join("");
 }
 
 export function createDependencies(log: EventLog, env: NodeJS.ProcessEnv): CommandDependencies {

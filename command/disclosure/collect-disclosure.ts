@@ -14,8 +14,6 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import { publicAppointment, publicLink } from "../../shared/partner-api/records.ts";
 import { appointmentBody } from "../../shared/partner-api/webhook-body.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
-import { isPostgresUnavailable } from "../../shared/runtime/failures.ts";
-import { ServerUnavailableError } from "../../shared/runtime/run-service.ts";
 import { accessesQuery, loadReadable, readAuditorName, remember } from "../audit/access/list-accesses.ts";
 import { recordAccess } from "../audit/access/record-access.ts";
 import type { IndexedLog } from "../audit/index/read-rows.ts";
@@ -37,7 +35,7 @@ export type Disclosure = Awaited<ReturnType<typeof collectDisclosure>>;
  * returns any data.
  *
  * @throws {DomainError} `clinic_not_found`, `customer_not_found`
- * @throws {LogUnavailableError | ServerUnavailableError}
+ * @throws {LogUnavailableError}
  */
 export async function collectDisclosure(
   dependencies: DisclosureDependencies,
@@ -216,18 +214,9 @@ const DELIVERIES_SQL = `SELECT d.delivery_id AS id, d.application_id AS "applica
   WHERE d.clinic_id = $1 AND d.appointment_id = ANY ($2::uuid[])
   ORDER BY d.created_at, d.delivery_id`;
 
-/**
- * Reads the webhook deliveries of the appointments, oldest first.
- *
- * @throws {ServerUnavailableError} if Postgres is unavailable
- */
+/** Reads the webhook deliveries of the appointments, oldest first. */
 async function readDeliveries(pool: pg.Pool, clinicId: string, { appointments }: PersonRecords): Promise<Delivery[]> {
-  try {
-    return (await pool.query<Delivery>(DELIVERIES_SQL, [clinicId, appointments.map(({ id }) => id)])).rows;
-  } catch (error) {
-    if (!isPostgresUnavailable(error)) throw error;
-    throw new ServerUnavailableError("Postgres is unavailable; check DATABASE_URL and try again", { cause: error });
-  }
+  return (await pool.query<Delivery>(DELIVERIES_SQL, [clinicId, appointments.map(({ id }) => id)])).rows;
 }
 
 function createNameFinder(log: EventLog) {

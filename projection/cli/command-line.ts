@@ -83,7 +83,7 @@ export const projectionCommandLine: CommandLine = {
           tellSince: option.text(
             instant.transform((time) => Date.parse(time)).optional(),
             "with --adopt-log: also send webhooks for the events stored in the log since this time, in the time zone of this computer if it has no offset",
-            "date-time",
+            "date or time",
           ),
         },
         async run(context, { adoptLog, tellSince: notifyFrom }) {

@@ -29,7 +29,7 @@ export const clinics = defineReadModel({
   nullable: ["city", "demo_expires_at", "subscription"],
   primaryKey: ["clinic_id"],
   revokingStreams: clinicStreams,
-  auditColumns: ["clinic_id", "name", "timezone", "environment", "status"],
+  auditColumns: ["clinic_id", "name", "slug", "timezone", "environment", "status"],
   indexes: [],
   key: (event) => [event.data.clinicId],
   on: {

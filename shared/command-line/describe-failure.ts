@@ -3,6 +3,7 @@ import { isAccessDenied } from "../eventstore/connect.ts";
 import { LogUnavailableError, WrongExpectedRevisionError } from "../eventstore/log.ts";
 import { DataKeyError, KeyStoreUnavailableError } from "../personal-data/data-keys.ts";
 import { ConfigError } from "../runtime/config.ts";
+import { isPostgresUnavailable } from "../runtime/failures.ts";
 import { ServerUnavailableError, StartError } from "../runtime/run-service.ts";
 import { EXIT_CODE, InputError, type OwnExitCodes, RefusedError } from "./failure.ts";
 
@@ -40,6 +41,9 @@ export function describeFailure(error: unknown, ownExitCodes: OwnExitCodes = [])
       exitCode: badInput,
       line: "the event log denies access; check the user in EVENTSTORE_URL and the rights of this user",
     };
+  // The error of a file has the same codes, and a path.
+  if (isPostgresUnavailable(error) && !("path" in (error as Error)))
+    return { exitCode: unavailable, line: "Postgres is unavailable; check DATABASE_URL and try again" };
   return {
     exitCode: failed,
     line: toOneLine(error instanceof Error ? `${error.name}: ${error.message}` : String(error)),

@@ -42,7 +42,10 @@ function isWrapper(schema: z.ZodType) {
   );
 }
 
-const PLACEHOLDERS: Record<string, string> = { date: "YYYY-MM-DD", time: "HH:MM:SS" };
+const PLACEHOLDERS: Record<string, string> = { date: "YYYY-MM-DD", time: "HH:MM:SS", "date-time": "time" };
+
+/** Fields with the start or end of a time range, for which a date is accepted. */
+const RANGE_FIELDS = ["since", "until"];
 
 /**
  * Creates the command-line option for a field of an input. Its type, help text and placeholder come from the schema of
@@ -57,7 +60,8 @@ export function createFieldOption(field: string, schema: z.ZodType, isGenerated:
   if (core instanceof z.ZodBoolean) return option.boolean(schema, help);
   if (core instanceof z.ZodArray) return option.list(schema, help, isListOfIds(core) ? "uuids" : "list");
   if (core instanceof z.ZodRecord) return option.json(schema, help);
-  const placeholder = format === undefined ? "text" : (PLACEHOLDERS[format] ?? format);
+  const formatPlaceholder = format === undefined ? "text" : (PLACEHOLDERS[format] ?? format);
+  const placeholder = RANGE_FIELDS.includes(field) ? "date or time" : formatPlaceholder;
   const { parseText, ...textOption } = option.text(schema, help, placeholder);
   return { ...textOption, isGenerated, parseText: isNullable ? (text) => text || null : parseText };
 }

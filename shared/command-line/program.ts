@@ -121,6 +121,7 @@ const SYNONYMS = [
  */
 function requireKnownCommand(program: Program, args: readonly string[]): readonly string[] {
   let parent = program;
+  if (args[0] === "help") return requireKnownCommand(program, [...args.slice(1), "--help"]);
   for (const word of args) {
     if (word.startsWith("-") || parent.commands.length === 0) return args;
     const command = parent.commands.find((candidate) => candidate.name() === word);

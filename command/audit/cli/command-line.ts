@@ -10,6 +10,7 @@ import { escapeControlCharacters, type Terminal } from "../../../shared/command-
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { findTimeZone } from "../../cli/find-time-zone.ts";
+import { NAME_NOTE, withNames } from "../../cli/resolve-options.ts";
 import { exportClinic, exportQuerySchema, MissingEventsError } from "../export/export-clinic.ts";
 import { parseJson } from "../export/json.ts";
 import { createAuditSigner } from "../export/signing.ts";
@@ -90,9 +91,9 @@ const proofCommands = [
       clinic: optionalText("expected clinic of the export", "uuid"),
       from: optionalText(
         "expected start of the range, as passed to `export`; `start` for the start of the log",
-        "time",
+        "date, time or start",
       ),
-      to: optionalText("expected end of the range, as passed to `export`", "time"),
+      to: optionalText("expected end of the range, as passed to `export`", "date or time"),
       json: jsonOption,
     },
     example: `may.ndjson --key audit-keys.json --clinic ${EXAMPLE_CLINIC_ID} --from start --to 2026-06-01T00:00:00Z`,
@@ -182,11 +183,11 @@ export const auditCommandLine: CommandLine = {
   description:
     "Shows, exports and verifies recorded events. Each access to the event log is itself recorded in the log.",
   commands: [
-    ...[...queryCommands, ...clinicCommands].map((command) => withLocalTimes(command, findTimeZone)),
+    ...[...queryCommands, ...clinicCommands].map((command) => withNames(withLocalTimes(command, findTimeZone))),
     // `verify` needs no event log.
     ...proofCommands.map((command) => withLocalTimes(command)),
   ],
-  details: LOCAL_TIME_NOTE,
+  details: `${NAME_NOTE}\n${LOCAL_TIME_NOTE}`,
   ownExitCodes: [
     [StreamNotFoundError, EXIT_CODE.refused],
     [UnreadableStreamError, EXIT_CODE.refused],

@@ -1,6 +1,7 @@
 import { createStyle } from "../../../shared/command-line/style.ts";
 import { formatTable } from "../../../shared/command-line/table.ts";
 import { escapeControlCharacters, type Terminal } from "../../../shared/command-line/terminal.ts";
+import { formatLocalTime } from "../../../shared/domain/time/local-time.ts";
 import type { ClinicAccess } from "../access/list-accesses.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import type { ReplayStep } from "../state/replay.ts";
@@ -86,7 +87,9 @@ const COLUMNS: Record<string, readonly string[]> = {
 
 /** Formats a result: each list as a table, and each other member as a line or as JSON. */
 export function formatResult(result: object, terminal: Terminal): string {
-  const lines = Object.entries(result).flatMap(([name, value]) => {
+  const { at, timeZone } = result as { at?: string; timeZone?: string };
+  const localTime = at && timeZone && { at: formatLocalTime(timeZone, Date.parse(at)) };
+  const lines = Object.entries({ ...result, ...localTime }).flatMap(([name, value]) => {
     if (!Array.isArray(value)) return `${name}: ${formatValue(value, 2)}`.split("\n").map(escapeControlCharacters);
     if (value.length === 0) return `${name}: none`;
     const columns = COLUMNS[name]?.filter((column) => value.some((item) => column in item));

@@ -44,9 +44,9 @@ const FIELD_OPTIONS: Record<string, [placeholder: string, help: string]> = {
   application: ["uuid", "a partner application: credentials, installations, endpoints, appointments, replays"],
   correlation: ["uuid", "the request with this correlation id, and its consequences"],
   auditor: ["uuid", "an auditor, including all recorded accesses"],
-  from: ["time", "at or after this time"],
-  to: ["time", "before this time"],
-  at: ["time", ""],
+  from: ["date or time", "at or after this time"],
+  to: ["date or time", "before this time"],
+  at: ["date or time", ""],
   day: ["date", "with --clinic: on this day in the clinic's time zone, YYYY-MM-DD"],
   by: [
     "basis",
@@ -66,8 +66,11 @@ const FIELD_OPTIONS: Record<string, [placeholder: string, help: string]> = {
  * @param help help texts by field name, which replace the default help texts
  */
 export function toQueryOptions(schema: z.ZodObject, help: Readonly<Record<string, string>> = {}): Options {
+  // A query of one stream takes points in its history in place of times.
+  const hasPoints = "stream" in schema.shape && !isOptional(schema.shape.stream as z.ZodType);
   const options = Object.entries(schema.shape).map(([field, fieldSchema]) => {
-    const [placeholder, defaultHelp] = FIELD_OPTIONS[field] ?? ["text", ""];
+    const [defaultPlaceholder, defaultHelp] = FIELD_OPTIONS[field] ?? ["text", ""];
+    const placeholder = hasPoints && defaultPlaceholder === "date or time" ? "point" : defaultPlaceholder;
     const text = help[field] ?? defaultHelp;
     const isRequired = !isOptional(fieldSchema as z.ZodType);
     if (field === "stream" && isRequired) return [field, option.argument(z.string(), text)] as const;

@@ -16,7 +16,7 @@ const expectedExportSchema = z.object({
   from: z
     .union(
       [z.literal("start").transform(() => null), instant],
-      "must be an RFC 3339 date-time with an offset, or `start`",
+      "must be a date, a time such as 2026-11-28 10:00, or `start`",
     )
     .optional(),
   to: instant.optional(),

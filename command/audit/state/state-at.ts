@@ -22,7 +22,7 @@ const streamPointField = z.string().transform((text, ctx): IsUpToPoint => {
   if (time.success) return (event, timeBasis) => getEventTime(event, timeBasis) <= time.data;
   ctx.addIssue({
     code: "custom",
-    message: "must be a revision, position:<n>, a date-time with an offset, `start` or `end`",
+    message: "must be a revision, position:<n>, a date-time, `start` or `end`",
   });
   return z.NEVER;
 });

@@ -27,6 +27,9 @@ const RETRY_DELAYS_MS = { firstMs: 1_000, maxMs: 30_000 };
 /** Cursor that skips all events up to now. */
 const LATEST = "latest";
 
+/** The local stack's default. */
+const LOCAL_API = "http://127.0.0.1:8080";
+
 const MAX_ANSWER_CHARACTERS = 200;
 
 const httpUrl = z.url({ protocol: /^https?$/, error: "must be an http or https URL" });
@@ -53,29 +56,34 @@ class ApiRefusal extends RefusedError {}
 export const listenCommand = defineCommand({
   name: "partner listen",
   summary:
-    "Receives the events of a partner's application, and forwards them to a server on this machine, signed like webhooks. Needs no public address and no webhook endpoint.",
+    "Receives the events of a partner's application, and prints them or forwards them to a server on this machine, signed like webhooks. Needs no public address and no webhook endpoint.",
   options: {
     clientId: option.id("client id of the application"),
     secretFile: option.text(z.string(), "file with the client secret, or /dev/stdin", "file"),
-    forward: option.text(httpUrl, "URL to which each event is posted", "url"),
+    forward: option.text(
+      httpUrl.optional(),
+      "URL to which each event is posted; default: the events are printed",
+      "url",
+    ),
     environment: option.text(environment.default("sandbox"), "sandbox or production; default: sandbox"),
     api: option.text(
-      httpUrl.default("http://127.0.0.1:8080"),
-      "address of the partner API; default: http://127.0.0.1:8080",
+      httpUrl.optional(),
+      `address of the partner API; default: the setting TOKEN_ISSUER, or ${LOCAL_API}`,
       "url",
     ),
     clinicId: option.text(uuid.optional(), "only events of this clinic; default: of all clinics", "uuid"),
   },
   example:
     "--client-id 4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009 --secret-file client-secret --forward http://localhost:3000/hook",
-  details: `Prints the signing secret first, which is new for each run. Posts each event once, and prints the answer. Without
---clinic-id, it also forwards the events about the application's access. Earlier events are not forwarded. Press Ctrl-C to
-stop.`,
-  async run({ secretFile, clinicId, ...application }, terminal) {
+  details: `With --forward, prints the signing secret first, which is new for each run and not the one of an endpoint. Posts each
+event once, and prints the answer. Without --clinic-id, it also receives the events about the application's access. Earlier
+events are not received. Press Ctrl-C to stop.`,
+  async run({ secretFile, clinicId, forward, ...application }, terminal) {
     const { HEADER_BRAND: brand } = readConfig(["HEADER_BRAND"], terminal.env);
     const signingSecret = `whsec_${randomBytes(32).toString("base64")}`;
     const signal = terminal.catchInterruption();
-    const readApi = createApiReader({ ...application, clientSecret: readSecret(secretFile) }, signal);
+    const api = application.api ?? terminal.env.TOKEN_ISSUER ?? LOCAL_API;
+    const readApi = createApiReader({ ...application, api, clientSecret: readSecret(secretFile) }, signal);
     const { installations } = installationsBody.parse(await readApi("/installations"));
     const clinics = installations.filter((clinic) => clinicId === undefined || clinic.clinicId === clinicId);
     if (clinics.length === 0) throw new RefusedError("no clinic has approved the application, or not this clinic");
@@ -88,9 +96,14 @@ stop.`,
     let { cursor: after } = await readEvents(LATEST);
     const names = clinics.map(({ clinicName }) => clinicName).join(", ");
     await terminal.writeOutput(
-      `partner listen: forwarding events of ${names} to ${application.forward}\nsigning secret: ${signingSecret}`,
+      forward === undefined
+        ? `partner listen: printing events of ${names}; --forward <url> also posts them to your server`
+        : `partner listen: forwarding events of ${names} to ${forward}\nsigning secret: ${signingSecret}`,
     );
-    const deliver = createDeliverer({ ...application, signingSecret, brand }, terminal, signal);
+    const deliver: Deliver =
+      forward === undefined
+        ? (received) => terminal.writeOutput(`${received.type} ${received.id}\n${JSON.stringify(received, null, 2)}`)
+        : createDeliverer({ forward, signingSecret, brand }, terminal, signal);
     const backoff = createBackoff(RETRY_DELAYS_MS);
     while (!signal.aborted) {
       try {
@@ -130,7 +143,7 @@ function createApiReader(
   const send = async (path: string, options: RequestInit): Promise<unknown> => {
     const limits = AbortSignal.any([signal, AbortSignal.timeout(REQUEST_TIMEOUT_MS)]);
     const response = await fetch(base + path, { ...options, redirect: "manual", signal: limits }).catch((error) => {
-      throw new ServerUnavailableError(`the partner API at ${base} does not answer: ${describe(error)}`);
+      throw new ServerUnavailableError(`the partner API at ${base} does not answer: ${describe(error)}; check --api`);
     });
     const body: unknown = await response.json().catch(() => ({}));
     if (response.ok) return body;

@@ -87,18 +87,18 @@ export function readStackFile(file: string): StackFile | undefined {
 }
 
 type RunningStack = Pick<StackFile, "auditSigningKeys" | "personalDataKeys" | "webhookSecretKeys"> & {
-  urls: Pick<StackFile["urls"], "eventstore" | "nats"> & { postgres: { projection: string } };
+  urls: Pick<StackFile["urls"], "eventstore" | "nats" | "gateway"> & { postgres: { projection: string } };
 };
 
 /**
  * Returns the settings of the running stack that a command-line program uses. The environment always takes precedence.
  *
  * The log and the database must belong together, because a program may compare the read models with the log. Therefore,
- * the stack's log and database are used only if the environment names no other log or database. The stack's keys are
- * used only with the stack's log, and its NATS server only with its database.
+ * the stack's log and database are used only if the environment names no other log or database. The stack's keys and
+ * its partner API are used only with the stack's log, and its NATS server only with its database.
  */
 export function buildCommandLineEnvironment(env: NodeJS.ProcessEnv, stack: RunningStack): NodeJS.ProcessEnv {
-  const { eventstore: eventstoreUrl, nats: natsUrl, postgres: postgresUrls } = stack.urls;
+  const { eventstore: eventstoreUrl, nats: natsUrl, gateway: gatewayUrl, postgres: postgresUrls } = stack.urls;
   const usesStackUrl = (name: string, url: string) => !env[name] || env[name] === url;
   const settings: NodeJS.ProcessEnv = {};
   const setIfMissing = (name: string, value: string) => {
@@ -113,6 +113,7 @@ export function buildCommandLineEnvironment(env: NodeJS.ProcessEnv, stack: Runni
     setIfMissing("AUDIT_SIGNING_KEYS", stack.auditSigningKeys);
     setIfMissing("PERSONAL_DATA_KEYS", stack.personalDataKeys);
     setIfMissing("WEBHOOK_SECRET_KEYS", stack.webhookSecretKeys);
+    setIfMissing("TOKEN_ISSUER", gatewayUrl);
   }
   return settings;
 }
@@ -141,7 +142,7 @@ Try in another terminal:
   npm run demo                    follow an appointment: create, read, webhook, replay
   npm run projection -- status    progress of the read models
   npm run clinic -- --help        commands for operators
-README.md has example requests for staff, partners and auditors.
+README.md has example requests for staff and partners, and docs/auditing.md for auditors.
 `;
 }
 

@@ -130,13 +130,25 @@ describe("a clinic at a time, and who could read its records", () => {
     const run = (at: string) => world.run(["clinic-state", "--clinic", clinic.clinicId, "--at", at]);
     const { code, output } = await run("2026-03-28 10:00");
     expect([code, ...output.split("\n").slice(0, 2)]).to.deep.equal([
-      ...[0, "at: 2026-03-28T07:00:00.000Z", "timeZone: Europe/Istanbul"],
+      ...[0, "at: 2026-03-28T10:00:00+03:00", "timeZone: Europe/Istanbul"],
     ]);
-    expect((await run("2026-03-28")).output).to.match(/^at: 2026-03-27T21:00:00\.000Z/);
+    expect((await run("2026-03-28")).output).to.match(/^at: 2026-03-28T00:00:00\+03:00/);
     expect((await run("9999-01-01T00:00:00Z")).output)
       .to.match(/branches:\n {2}NAME +CITY +ID\n {2}Center /)
       .and.match(/resources: none\ninstallations:\n {2}NAME .*\n {2}Calendar +clinic:read, /);
     for (const at of ["yesterday", "2026-02-30", "2026-03-28 25:00"]) expect((await run(at)).code, at).to.equal(2);
+  });
+
+  it("the command `readers` says that a list is empty, and that Postgres is unavailable", async () => {
+    const args = ["readers", "--clinic", clinic.clinicId, "--from", "2000-01-01", "--to", "2000-01-02"];
+    const { code, output } = await world.run(args);
+    expect(code).to.equal(0);
+    expect(output).to.match(/^readers: none\naccesses: none\n/);
+    const env = { ...world.env, DATABASE_URL: "postgres://127.0.0.1:1/none" };
+    const unavailable = await world.run(args, env);
+    expect([unavailable.code, unavailable.errorLines]).to.deep.equal([
+      ...[4, ["audit: Postgres is unavailable; check DATABASE_URL and try again"]],
+    ]);
   });
 
   it("a clinic outside the auditor's scope does not exist for the auditor", async () => {

@@ -153,7 +153,7 @@ describe("a list of events", () => {
 
     const refusedCommands: [string[], number, string][] = [
       [["events"], 2, "audit: must have exactly one of stream, appointment"],
-      [["events", "--clinic", "x"], 2, "audit: --clinic must be a UUID"],
+      [["events", "--customer", "x"], 2, "audit: --customer must be a UUID"],
       [["events", "--clinic", randomUUID(), "--done-by", ""], 2, "audit: --done-by "],
       [["events", "--wrong"], 2, "audit: unknown option '--wrong'"],
       [["nothing"], 2, "audit: unknown command 'nothing'"],

@@ -20,8 +20,12 @@ const keyEnv = {
   PERSONAL_DATA_KEYS: "master keys",
   WEBHOOK_SECRET_KEYS: "webhook keys",
 };
+const GATEWAY_URL = "http://127.0.0.1:18080";
 const stack = {
-  urls: { eventstore: urls.EVENTSTORE_URL, nats: urls.NATS_URL, postgres: { projection: urls.DATABASE_URL } },
+  urls: {
+    ...{ eventstore: urls.EVENTSTORE_URL, nats: urls.NATS_URL, gateway: GATEWAY_URL },
+    postgres: { projection: urls.DATABASE_URL },
+  },
   auditSigningKeys: keyEnv.AUDIT_SIGNING_KEYS,
   personalDataKeys: keyEnv.PERSONAL_DATA_KEYS,
   webhookSecretKeys: keyEnv.WEBHOOK_SECRET_KEYS,
@@ -29,12 +33,12 @@ const stack = {
 const PORTAL_USER = { id: "u1", name: "Ada", role: "owner", clinic: "c", clinicId: "c1", email: "e", cookie: "c" };
 const otherLogUrl = "esdb://log.example.com:2113";
 const otherDatabaseUrl = "postgres://owner@db.example.com/clinic";
-const stackEnv = { ...urls, ...keyEnv };
+const stackEnv = { ...urls, ...keyEnv, TOKEN_ISSUER: GATEWAY_URL };
 
 describe("settings that command-line programs take from the running stack", () => {
   const addStackEnv = (env: NodeJS.ProcessEnv) => ({ ...env, ...buildCommandLineEnvironment(env, stack) });
 
-  it("command-line programs use all servers and keys of the stack if no environment variable names a server", () => {
+  it("command-line programs use all servers, APIs and keys of the stack if no environment variable names a server", () => {
     for (const env of [{}, { EVENTSTORE_URL: "", DATABASE_URL: "" }]) expect(addStackEnv(env)).to.deep.equal(stackEnv);
   });
 
@@ -57,7 +61,7 @@ describe("settings that command-line programs take from the running stack", () =
   });
 });
 
-const services = { projection: "p", command: "c", queryApi: "q", audit: "a", gateway: "g" };
+const services = { projection: "p", command: "c", queryApi: "q", audit: "a" };
 const stackFile: StackFile = {
   ...stack,
   urls: {

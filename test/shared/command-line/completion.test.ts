@@ -4,9 +4,10 @@ import path from "node:path";
 import { expect } from "chai";
 import { auditCommandLine } from "../../../command/audit/cli/command-line.ts";
 import { clinicCommandLine } from "../../../command/cli/command-line.ts";
-import { describeCommandLine } from "../../../shared/command-line/command-line.ts";
-import { completeWords, formatCompletionScript } from "../../../shared/command-line/completion.ts";
+import { describeCommandLine, runCommandLine } from "../../../shared/command-line/command-line.ts";
+import { completeWords } from "../../../shared/command-line/completion.ts";
 import { makeTestRoot } from "../../support/stack.ts";
+import { createTestTerminal } from "../../support/terminal.ts";
 
 /** Sources the script `$1` in an interactive shell, completes two words, and prints the line. */
 const ZSH_PROGRAM = `zmodload zsh/zpty
@@ -44,14 +45,27 @@ describe("the completion of the command line", () => {
     expect(complete("partner", "register", "--environment", "")).to.deep.equal(["sandbox", "production"]);
     expect(complete("audit", "")).to.include.members(["events", "export"]);
     expect(complete("nothing", "")).to.deep.equal([]);
-    expect(formatCompletionScript("csh")).to.equal(undefined);
+  });
+
+  const run = async (...words: string[]) => {
+    const { terminal, outputLines, errorLines } = createTestTerminal();
+    const code = await runCommandLine(clinicCommandLine, words, terminal);
+    return { code, output: outputLines.join("\n"), errorLines };
+  };
+
+  it("the help of the completion says how to install it, and an unknown shell is refused", async () => {
+    const { code, output } = await run("completion", "--help");
+    expect([code, output]).to.deep.equal([0, (await run("help", "completion")).output]);
+    expect(output).to.contain("source <(clinic completion bash)").and.contain("In a checkout");
+    expect(await run("completion", "csh")).to.deep.include({ code: 2, output: "" });
+    expect((await run("help", "appointment", "reschedule")).output).to.contain("--scheduled-at");
   });
 
   for (const [shell, args] of Object.entries(PROGRAMS))
-    it(`${shell} completes words with its script`, function () {
+    it(`${shell} completes words with its script`, async function () {
       const folder = makeTestRoot();
       const scriptFile = path.join(folder, "script");
-      fs.writeFileSync(scriptFile, `${formatCompletionScript(shell)}\n`);
+      fs.writeFileSync(scriptFile, `${(await run("completion", shell)).output}\n`);
       // Starting the real executable for each word would take most of the time of this test.
       const cases = [["link-c"], ["link-code", ""]].map((words) => {
         const lines = completeWords(texts, ["animal", ...words]);

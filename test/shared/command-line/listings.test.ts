@@ -74,8 +74,8 @@ describe("the listings of all command lines", function () {
       "auditor list": [],
       "retention list": ["--clinic", clinicId],
       "audit events": ["--appointment", appointmentId],
-      "audit accesses": ["--clinic", clinicId],
-      "audit readers": ["--clinic", clinicId],
+      "audit accesses": ["--clinic", `clinic-${clinicId}`, "--limit", "1"],
+      "audit readers": ["--clinic", "Happy Paws"],
       "audit clinic-state": ["--clinic", clinicId],
       "audit as-of": [stream],
       "audit diff": [stream],
@@ -159,6 +159,10 @@ describe("the listings of all command lines", function () {
     const { appointmentId } = JSON.parse(outputLines.join());
     const [requested] = await world.log.read<AppointmentEvent>(`appointment-${appointmentId}`);
     expect(requested?.data).to.include({ clinicId, branchId, scheduledAt: "2099-11-28T07:00:00.000Z" });
+    const text = await run(clinicCommandLine, args.slice(0, -1));
+    expect(text.outputLines.join()).to.contain("\nscheduled at: 2099-11-28T10:00:00+03:00 (Europe/Istanbul)");
+    const { outputLines: help } = await run(auditCommandLine, ["export", "--help"]);
+    expect(help.join("\n")).to.contain("--clinic <id or name>").and.contain("--from <date or time>");
     const suspended = await run(clinicCommandLine, ["clinic", "reinstate", "--clinic", "Happy Paws"], { columns: 80 });
     expect(suspended.outputLines.join()).to.contain(`clinic ${clinicId} (Happy Paws)`);
   });

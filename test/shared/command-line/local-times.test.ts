@@ -14,6 +14,8 @@ import { createPlainLog } from "../../support/plain-log.ts";
 import { getTestServers } from "../../support/stack.ts";
 import { createTestTerminal } from "../../support/terminal.ts";
 
+/** Options that accept a name. A wrong name would hide problems of other options. */
+const NAMED = ["clinic", "clinics", "branch", "branches", "application", "endpoint", "resource", "service"];
 const LOCAL_TIME = "2026-11-28 10:00";
 
 describe("times without an offset", () => {
@@ -34,14 +36,14 @@ describe("times without an offset", () => {
         const values = Object.entries(command.options).filter(([, { placeholder }]) => placeholder !== undefined);
         if (values.length === 0) continue;
         // Other options have a wrong value, too, so that no command is executed.
-        const given = values.map(([key]) => [key, key === "clinic" ? clinicId : LOCAL_TIME]);
+        const given = values.map(([key]) => [key, NAMED.includes(key) ? clinicId : LOCAL_TIME]);
         const { terminal } = createTestTerminal({ env });
         const problem = await command.run(Object.fromEntries(given), terminal).then(
           () => "",
           (error: Error) => error.message,
         );
-        expect(problem, command.name).not.to.match(/RFC 3339|offset|must be a time/);
-        timeCount += values.filter(([, { placeholder }]) => ["date-time", "time"].includes(placeholder ?? "")).length;
+        expect(problem, command.name).not.to.match(/RFC 3339|offset|must be a time such/);
+        timeCount += values.filter(([, { placeholder }]) => /\btime\b|^point$/.test(placeholder ?? "")).length;
       }
       expect(timeCount).to.be.greaterThan(0);
     });
@@ -54,6 +56,32 @@ describe("times without an offset", () => {
     expect(await findTimeZone({ timezone: "Europe/Oslo" }, env)).to.equal("Europe/Oslo");
   });
 
+  it("the start or end of a range can be a date, and other times cannot", async () => {
+    let received: unknown;
+    const command = defineCommand({
+      ...{ name: "try", summary: "Tries.", example: "" },
+      options: {
+        from: option.text(instant.optional(), "", "date or time"),
+        startsAt: option.text(instant.optional(), "", "time"),
+      },
+      run: async (values) => {
+        received = values;
+      },
+    });
+    // In Beirut, the clocks skip the first hour of this day.
+    const line = { program: "x", description: "", commands: [withLocalTimes(command, async () => "Asia/Beirut")] };
+    const run = async (...args: string[]) => {
+      const { terminal, errorLines } = createTestTerminal();
+      await runCommandLine(line, ["try", ...args], terminal);
+      return errorLines.join();
+    };
+    expect(await run("--from", "2026-03-29", "--starts-at", "2026-03-28 10:00:30")).to.equal("");
+    expect(received).to.deep.equal({ from: "2026-03-28T22:00:00.000Z", startsAt: "2026-03-28T08:00:30.000Z" });
+    const rule = "a time such as 2026-11-28 10:00, or an RFC 3339 date-time with an offset";
+    expect(await run("--starts-at", "2026-03-29")).to.equal(`x: --starts-at must be ${rule}`);
+    expect(await run("--from", "29.3.2026")).to.equal(`x: --from must be a date, ${rule}`);
+  });
+
   it("a command gets the time with its offset, in the time zone of this computer if there is no clinic", async () => {
     const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
     for (const [zone, offset] of [
@@ -64,7 +92,7 @@ describe("times without an offset", () => {
       let received = "";
       const command = defineCommand({
         ...{ name: "try", summary: "Tries.", example: "" },
-        options: { since: option.text(instant, "", "date-time") },
+        options: { since: option.text(instant, "", "time") },
         run: async ({ since }) => {
           received = since;
         },

@@ -33,11 +33,14 @@ describe("clinic partner listen", () => {
     return (await createSandboxAppointment(partner, sandbox)).body.appointment.id;
   }
 
-  function listen(...options: string[]) {
+  const listen = (...options: string[]) => start("--forward", receiver.url, "--api", service.origin, ...options);
+
+  function start(...options: string[]) {
     const controller = new AbortController();
-    const { terminal, ...lines } = createTestTerminal({ catchInterruption: () => controller.signal });
-    const args = ["--client-id", partner.applicationId, "--secret-file", secretFile, "--forward", receiver.url];
-    const words = ["partner", "listen", ...args, "--api", service.origin, ...options];
+    const env = { TOKEN_ISSUER: service.origin };
+    const { terminal, ...lines } = createTestTerminal({ env, catchInterruption: () => controller.signal });
+    const args = ["--client-id", partner.applicationId, "--secret-file", secretFile];
+    const words = ["partner", "listen", ...args, ...options];
     return { ...lines, stop: () => controller.abort(), code: runCommandLine(clinicCommandLine, words, terminal) };
   }
 
@@ -56,6 +59,30 @@ describe("clinic partner listen", () => {
     expect(outputLines[1]).to.match(/^\d\d:\d\d:\d\d appointment\.created [0-9a-f-]{36} → 200 .*in \d+ ms$/);
     stop();
     expect([await code, errorLines]).to.deep.equal([0, []]);
+  });
+
+  it("without --forward, the command prints each event of the API in TOKEN_ISSUER", async () => {
+    const { outputLines, errorLines, stop, code } = start();
+    await eventually("the start", () => outputLines.length > 0);
+    expect(outputLines[0])
+      .to.match(/^partner listen: printing events of /)
+      .and.not.contain("secret");
+    const appointmentId = await createAppointment();
+    await eventually("the event", () => outputLines.length > 1);
+    const [head, ...body] = outputLines[1]?.split("\n") ?? [];
+    const event = JSON.parse(body.join("\n"));
+    expect(head).to.equal(`appointment.created ${event.id}`);
+    expect(event.data.appointment.id).to.equal(appointmentId);
+    stop();
+    expect([await code, errorLines]).to.deep.equal([0, []]);
+  });
+
+  it("if the API does not answer, the message names the option", async () => {
+    const closedApi = await startReceiver();
+    await closedApi.close();
+    const { errorLines, code } = start("--api", closedApi.url);
+    expect(await code).to.equal(4);
+    expect(errorLines[0]).to.match(/does not answer: ECONNREFUSED; check --api$/);
   });
 
   it("a server that does not answer stops nothing, and wrong credentials stop the command with exit code 3", async () => {

@@ -90,8 +90,9 @@ describe("endpoint replay", () => {
 
   it("`endpoint replay` prints which options are missing or invalid", async () => {
     const { code, errorLines } = await replay("--since", "yesterday");
-    const since = "--since must be an RFC 3339 date-time with an offset, such as 2026-05-04T09:00:00+02:00";
-    expect([code, errorLines]).to.deep.equal([2, [`clinic: --endpoint is missing; ${since}`]]);
+    const rule = "must be a date, a time such as 2026-11-28 10:00, or an RFC 3339 date-time with an offset";
+    expect([code, errorLines]).to.deep.equal([2, [`clinic: --since ${rule}`]]);
+    expect((await replay("--since", SINCE)).errorLines).to.deep.equal(["clinic: --endpoint is missing"]);
     const emptyRange = await replay("--endpoint", randomUUID(), "--since", SINCE, "--until", SINCE_UTC);
     expect([emptyRange.code, emptyRange.errorLines]).to.deep.equal([
       3,

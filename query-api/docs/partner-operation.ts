@@ -207,7 +207,11 @@ function listAccessErrors({ path, scope, requiresClinic, requiresSandbox }: Part
 }
 
 /** Tag of webhooks. Operations have other tags, because client generators write one file per tag. */
-export const webhookTag = { name: "Webhook events", description: "Requests that the service sends to endpoints." };
+export const webhookTag = {
+  name: "Webhook events",
+  description:
+    "Requests that the service sends to endpoints. To receive the events on a machine without a public address, run `clinic partner listen`. It needs no endpoint, and prints its own signing secret.",
+};
 
 /** Tags of the partner document, in the order in which the page shows them. */
 export const partnerTags = [...Object.values(sections), webhookTag];

@@ -9,7 +9,7 @@ import { withTimeout } from "../runtime/timeout.ts";
  */
 const faultMessages = {
   malformed_url: "The URL is malformed, or longer than 2,048 characters with percent encoding.",
-  scheme_not_allowed: "The URL must start with https.",
+  scheme_not_allowed: "The URL of a public host must start with https.",
   user_info_not_allowed: "The URL must not contain a user name or password.",
   fragment_not_allowed: "The URL must not contain a fragment.",
   port_not_allowed: "The port must be 443 or 8443.",

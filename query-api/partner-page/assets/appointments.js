@@ -19,12 +19,13 @@ import { createLocalTime } from "./times.js";
 
 const DAY_MS = 24 * 3_600_000;
 
-const START = { "Start consultation": "in_consultation", Cancel: "cancelled" };
+const CANCEL = "Cancel appointment";
+const START = { "Start consultation": "in_consultation", [CANCEL]: "cancelled" };
 
 /** What the staff of a clinic can do with an appointment: the next statuses by label, by status. */
 const STEPS = {
-  requested: { Confirm: "confirmed", "Check in": "checked_in", Cancel: "cancelled", Move: undefined },
-  confirmed: { "Check in": "checked_in", "No show": "no_show", Cancel: "cancelled", Move: undefined },
+  requested: { Confirm: "confirmed", "Check in": "checked_in", [CANCEL]: "cancelled", Move: undefined },
+  confirmed: { "Check in": "checked_in", "No show": "no_show", [CANCEL]: "cancelled", Move: undefined },
   checked_in: START,
   waiting: START,
   in_consultation: { Complete: "completed" },
@@ -37,6 +38,9 @@ let appointments = [];
 let requestCount = 0;
 
 let onShowDeliveries = () => undefined;
+
+/** The key and the free time with which the form has created an appointment. */
+let used = {};
 
 /**
  * Initializes the forms of the tab.
@@ -55,6 +59,11 @@ export function initAppointments(showDeliveries) {
     getElement(id).addEventListener("change", () => {
       getElement("slot").value = "";
     });
+  // A changed form is another appointment, for which the API would refuse the key.
+  getElement("appointment-form").addEventListener("input", ({ target }) => {
+    const field = getElement("idempotency-key");
+    if (target !== field && field.value === used.key) setNewKey();
+  });
   onSubmit("appointment-form", "appointment-alert", createAppointment);
   onSubmit("window-form", "appointments-alert", () => loadPage());
 }
@@ -85,7 +94,7 @@ async function findSlots() {
   const { slots, resources } = await request("GET", "/slots", { query });
   showSlots(slots, resources);
   const text = slots.length === 0 ? "No free times on this day." : `${slots.length} free times on this day.`;
-  getElement("appointment-status").textContent = text;
+  getElement("slots-status").textContent = text;
   getElement("slot").focus();
 }
 
@@ -98,8 +107,11 @@ function showSlots(slots, resources) {
   getElement("slot").replaceChildren(h("option", { value: "" }, "none: any start, without a room"), ...options);
 }
 
+/** Prepares the form for another appointment, which cannot have the free time of the former one. */
 function setNewKey() {
   getElement("idempotency-key").value = createIdempotencyKey();
+  if (used.slot?.value) used.slot.remove();
+  used = {};
 }
 
 /** Loads the appointments of the selected window. */
@@ -147,7 +159,7 @@ function createAppointmentTable() {
     const duration = h("span", { class: "duration" }, ` · ${durationMinutes} min`);
     const details = `${getAnimalName(animalId)}, ${getBranchName(branchId)}`;
     const cells = [
-      [details, h("p", { class: "notes" }, notes ?? "")],
+      [details, h("p", { class: "notes soft" }, notes ?? "")],
       createStatusTag(status),
       [
         createButton("Deliveries", { class: "small", onclick: () => onShowDeliveries(id) }),
@@ -174,9 +186,11 @@ function showChange(changed) {
  * Creates the buttons that play the clinic's part in the application's sandbox, so that `appointment.updated` arrives.
  * The appointments of the fixture, which are older than the latest reset, cannot be changed.
  */
-function createPlayButtons({ id, status, scheduledAt, createdAt }) {
+function createPlayButtons({ id, status, scheduledAt, createdAt, animalId }) {
   const { sandbox } = getClinic();
-  if (!sandbox || createdAt <= sandbox.resetAt) return [];
+  if (!sandbox) return [];
+  if (createdAt <= sandbox.resetAt) return [h("span", { class: "hint" }, "Fixture: cannot be changed.")];
+  const name = `${getAnimalName(animalId)}, ${formatMinute(scheduledAt, getTimeZone())}, appointment ${id}`;
   const send = async (path, body) =>
     showChange((await request("POST", `/appointments/${id}/${path}`, { body })).appointment);
   const move = async () => {
@@ -184,11 +198,16 @@ function createPlayButtons({ id, status, scheduledAt, createdAt }) {
       label: `New time (${getTimeZone()})`,
       value: toLocalInput(Date.parse(scheduledAt), getTimeZone()),
     };
-    const start = await confirmAction({ title: "Move the appointment?", text: "", accept: "Move", input });
+    const start = await confirmAction({ title: "Move the appointment?", text: `${name}.`, accept: "Move", input });
     if (start) await send("reschedule", { scheduledAt: readLocalTime(start) });
   };
+  const step = async (label, to) => {
+    const question = { title: `${label}?`, text: `${name}. This cannot be undone.`, accept: label, isFinal: true };
+    if (["cancelled", "no_show"].includes(to) && !(await confirmAction(question))) return;
+    await send("transitions", { to });
+  };
   return Object.entries(STEPS[status] ?? {}).map(([label, to]) => {
-    const play = to ? () => send("transitions", { to }) : move;
+    const play = to ? () => step(label, to) : move;
     const onclick = ({ currentTarget: button }) => runAction({ button, alertId: "appointments-alert" }, play);
     return createButton(label, { class: "small", onclick });
   });
@@ -197,9 +216,11 @@ function createPlayButtons({ id, status, scheduledAt, createdAt }) {
 async function createAppointment() {
   const { sandbox } = getClinic();
   const notes = getElement("notes").value;
-  const [, resourceId] = getElement("slot").value.split(" ");
+  const [slot] = getElement("slot").selectedOptions;
+  const [, resourceId] = slot.value.split(" ");
+  const key = getElement("idempotency-key").value;
   const { body, headers } = await requestWithHeaders("POST", "/appointments", {
-    headers: { "Idempotency-Key": getElement("idempotency-key").value },
+    headers: { "Idempotency-Key": key },
     body: {
       branchId: getElement("branch").value,
       animalId: getElement(sandbox ? "animal" : "animal-id").value.trim(),
@@ -208,11 +229,14 @@ async function createAppointment() {
       ...(notes === "" ? {} : { notes }),
     },
   });
+  used = { key, slot };
   const { scheduledAt, id } = body.appointment;
   const start = formatMinute(scheduledAt, getTimeZone());
-  getElement("appointment-status").textContent = headers.has("Idempotent-Replayed")
+  const notice = getElement("appointment-status");
+  notice.textContent = headers.has("Idempotent-Replayed")
     ? `The key was already used: the API returned its first response, appointment ${id}. Nothing was created.`
     : `Created appointment ${id} on ${start}.`;
+  notice.scrollIntoView({ block: "nearest" });
   showAppointments(); // without waiting, so that the user can create the next appointment
 }
 
@@ -221,6 +245,7 @@ export function clearAppointments() {
   appointments = [];
   knownAppointmentIds.clear();
   const ids = ["branch", "animal", "slot", "appointments-body", "appointments-status", "appointment-status"];
-  for (const id of [...ids, "appointment-alert", "appointments-alert"]) getElement(id).replaceChildren();
+  for (const id of [...ids, "slots-status", "appointment-alert", "appointments-alert"])
+    getElement(id).replaceChildren();
   for (const id of ["notes", "animal-id", "idempotency-key"]) getElement(id).value = "";
 }

@@ -3,20 +3,21 @@ import { getElement } from "./dom.js";
 const dialog = getElement("confirm");
 
 /**
- * Asks the user to confirm an action. Escape and the Cancel button refuse.
+ * Asks the user to confirm an action. Escape and the other button refuse.
  *
- * @param {{ title: string, text: string, accept: string, input?: { label: string, value: string } }} question `accept`:
- *   label of the button that confirms; `input`: label and value of a local time that the user can change
+ * @param {{ title: string, text: string, accept: string, isFinal?: boolean, input?: { label: string, value: string } }}
+ *   question `accept`: label of the button that confirms; `isFinal`: the action cannot be undone; `input`: label and
+ *   value of a local time that the user can change
  * @returns {Promise<boolean | string>} true if the user confirmed, or the chosen time
  */
-export function confirmAction({ title, text, accept, input }) {
+export function confirmAction({ title, text, accept, isFinal = false, input }) {
   const field = getElement("confirm-input");
   getElement("confirm-field").hidden = !input;
   getElement("confirm-label").textContent = input?.label ?? "";
   field.value = input?.value ?? "";
   getElement("confirm-title").textContent = title;
   getElement("confirm-text").textContent = text;
-  getElement("confirm-accept").textContent = accept;
+  Object.assign(getElement("confirm-accept"), { textContent: accept, className: isFinal ? "danger" : "primary" });
   dialog.returnValue = "";
   dialog.showModal();
   return new Promise((resolve) => {

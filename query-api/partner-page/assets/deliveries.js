@@ -48,8 +48,8 @@ let onLoad = async () => undefined;
 /**
  * Initializes the list of deliveries.
  *
- * @param {{ getEndpoint(): object | undefined, onLoad(deliveries: object[]): Promise<void> }} handlers `onLoad` is
- *   called after the latest deliveries were loaded, and loads the endpoint again if they may have changed it
+ * @param {{ getEndpoint(): object | undefined, onLoad: Function }} handlers `onLoad` is
+ *   called after the latest deliveries were loaded, and loads the endpoint again if it may have changed
  */
 export function initDeliveries(handlers) {
   ({ getEndpoint, onLoad } = handlers);
@@ -151,7 +151,7 @@ async function updateList(round) {
     deliveries = [...page.deliveries, ...older];
   }
   const isChanged = render();
-  await onLoad(deliveries);
+  await onLoad(deliveries, { isAutomatic: round > 0 });
   if (count !== listCount) return;
   // If nothing has changed, an automatic request is the only one, because requests count against the rate limit.
   if (render() || isChanged || round === 0) await offerReplay(round);

@@ -2,6 +2,7 @@ import { runAction } from "./actions.js";
 import { createAttempts } from "./attempts.js";
 import {
   createButton,
+  createDocLink,
   createEmptyText,
   createFactList,
   createHint,
@@ -60,7 +61,8 @@ function createSummary({ type, status, appointmentId, attempts, createdAt }) {
     { class: "columns" },
     createStatusTag(status),
     h("span", { class: "code" }, describeResponse(attempts.at(-1))),
-    h("span", { class: "what" }, type),
+    // A type is wider than its column on a narrow phone, and breaks only after the dot.
+    h("span", { class: "what" }, ...type.split(/(?<=\.)/).flatMap((part) => [part, h("wbr")])),
     createId(appointmentId ? shortenId(appointmentId) : "–", { title: appointmentId ?? "" }),
     h("span", {}, formatCount(attempts.length, "attempt")),
     createAge(createdAt),
@@ -90,7 +92,7 @@ async function showRequest(endpointId, deliveryId, element) {
     element.replaceChildren(...createRequest(delivery.request, deliveryId));
   } catch (error) {
     if (error.name === "AbortError") return;
-    element.replaceChildren(h("p", { class: "alert" }, error.message));
+    element.replaceChildren(h("p", { class: "alert" }, error.message, " ", createDocLink(error.docUrl)));
   }
 }
 

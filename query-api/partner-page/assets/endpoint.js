@@ -115,16 +115,13 @@ async function loadEndpoint(id) {
   updateEndpoint(endpoint);
   markEndpoint(id);
   renderEndpoint();
-  if (endpoint.status !== "revoked")
-    getElement("settings-form").append(
-      createSettingsForm(endpoint, (changed) => showChange(changed, "Settings saved.")),
-    );
 }
 
-/** Shows the health after the deliveries were loaded. Reloads the endpoint if a delivery may have changed it. */
-async function refreshHealth(newDeliveries) {
-  const isChanged = deliveries !== undefined && countOutcomes(newDeliveries) !== countOutcomes(deliveries);
-  if (isChanged || deliveries === undefined) {
+/** Shows the health of loaded deliveries. Reloads endpoint and chart if a delivery, or one behind the filters, is new. */
+async function refreshHealth(newDeliveries, { isAutomatic }) {
+  const isFirst = deliveries === undefined;
+  const isChanged = !isFirst && (!isAutomatic || countOutcomes(newDeliveries) !== countOutcomes(deliveries));
+  if (isChanged || isFirst) {
     const { id } = endpoint;
     runAction({ alertId: "deliveries-alert" }, () => showOutcomes(id));
   }
@@ -141,12 +138,10 @@ async function reloadEndpoint() {
     if (endpoint !== shown) return; // the user selected or changed an endpoint in the meantime
     endpoint = reloaded;
     updateEndpoint(endpoint);
-    if (reloaded.status === shown.status) renderHealth();
-    else {
-      const hasFocus = getElement("endpoint-body").contains(document.activeElement);
-      renderEndpoint();
-      if (hasFocus) getElement("endpoint-title").focus();
-    }
+    const focused = document.activeElement;
+    if (reloaded.status !== shown.status || reloaded.updatedAt !== shown.updatedAt) renderEndpoint();
+    else renderHealth();
+    if (!focused.isConnected) getElement("endpoint-title").focus();
     if (!isBeingDisabled(endpoint, deliveries)) return;
     await wait(waitMs);
     if (endpoint?.id !== reloaded.id) return;
@@ -165,7 +160,7 @@ function renderHealth() {
   getElement("endpoint-health").replaceChildren(createHealthText(endpoint, deliveries));
 }
 
-/** Shows everything about the endpoint except the form for its settings, which would lose the user's input. */
+/** Shows everything about the endpoint. An open form for its settings stays, because it would lose the user's input. */
 function renderEndpoint() {
   const { events, operationalEvents, branchIds, rateLimitPerSecond, formerSecretExpiresAt } = endpoint;
   const branches = branchIds === null ? "all branches of the installation" : branchIds.map(getBranchName).join(", ");
@@ -189,6 +184,10 @@ function renderEndpoint() {
       ["Changed", createTime(endpoint.updatedAt)],
     ]),
   );
+  const form = getElement("settings-form");
+  if (endpoint.status === "revoked") form.replaceChildren();
+  else if (!form.querySelector("[open]"))
+    form.replaceChildren(createSettingsForm(endpoint, (changed) => showChange(changed, "Settings saved.")));
   renderHealth();
 }
 
@@ -220,7 +219,7 @@ function createActions() {
 async function sendTest({ id }) {
   const { delivery } = await request("POST", `/webhook-endpoints/${id}/test`);
   if (endpoint?.id !== id) return; // the user has selected another endpoint
-  getElement("endpoint-status").textContent = "The test event is queued.";
+  getElement("endpoint-status").textContent = "The test event was queued. The list shows its outcome.";
   showDeliveries({ awaitedId: delivery.id });
 }
 
@@ -249,7 +248,8 @@ async function disable({ id, url }) {
 
 async function revoke({ id, url }) {
   const text = `${url} receives no more deliveries. This cannot be undone.`;
-  if (!(await confirmAction({ title: "Revoke the endpoint for good?", text, accept: "Revoke" }))) return;
+  const title = "Revoke the endpoint for good?";
+  if (!(await confirmAction({ title, text, accept: "Revoke", isFinal: true }))) return;
   const { endpoint: changed } = await request("DELETE", `/webhook-endpoints/${id}`);
   showNewStatus(changed, "The endpoint is revoked.");
 }
@@ -266,10 +266,7 @@ function showChange(changed, text) {
   endpoint = { ...endpoint, ...changed };
   updateEndpoint(endpoint);
   renderEndpoint();
-  if (endpoint.status === "revoked") {
-    hideSecret();
-    getElement("settings-form").replaceChildren();
-  }
+  if (endpoint.status === "revoked") hideSecret();
   getElement("endpoint-status").textContent = text;
   if (document.activeElement === document.body) getElement("endpoint-title").focus();
 }

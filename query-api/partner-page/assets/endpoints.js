@@ -60,6 +60,7 @@ function openForm(isOpen) {
   getElement("endpoint-url-hint").textContent = [
     `An HTTPS URL of a public host${isLocal ? ", or an HTTP URL of this machine" : ""}.`,
     ...(getEnvironment() === "production" ? ["The operator must have approved its origin."] : []),
+    "Without a public address, run “clinic partner listen”: it needs no endpoint, and prints its own signing secret.",
   ].join(" ");
 }
 

@@ -60,7 +60,8 @@ function describeDeliveries(deliveries) {
   // A retry can deliver an old event after newer ones.
   const deliveredAt = deliveries.flatMap(({ status, updatedAt }) => (status === "delivered" ? updatedAt : []));
   const latest = deliveredAt.sort().at(-1);
-  if (latest) return ["Working. The latest successful delivery was at ", createTime(latest), "."];
+  const where = isFiltered() ? " in the filtered list" : "";
+  if (latest) return [`Working. The latest successful delivery${where} was at `, createTime(latest), "."];
   if (deliveries.length === 0) return ["Active. Send a test event to try it."];
   return ["Active, but no listed delivery was successful."];
 }

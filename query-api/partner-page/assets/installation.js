@@ -67,8 +67,9 @@ export function initSandbox(onReset) {
   onClick("reset-sandbox", "sandbox-alert", async () => {
     const isConfirmed = await confirmAction({
       title: "Reset the sandbox?",
-      text: "All appointments and idempotency keys of the sandbox are deleted. Endpoints and credentials are kept.",
+      text: `All appointments and idempotency keys of ${getClinic().name} are deleted. Endpoints and credentials are kept.`,
       accept: "Reset sandbox",
+      isFinal: true,
     });
     if (!isConfirmed) return;
     const status = getElement("sandbox-status");

@@ -182,7 +182,7 @@ addEventListener(
   "click",
   ({ target }) => {
     if (!target.closest("button, summary")) return;
-    for (const id of ["endpoint-status", "appointment-status", "sandbox-status"]) getElement(id).textContent = "";
+    for (const id of ["endpoint", "appointment", "slots", "sandbox"]) getElement(`${id}-status`).textContent = "";
   },
   { capture: true },
 );
@@ -194,4 +194,8 @@ addEventListener("pagehide", ({ persisted }) => {
 });
 addEventListener("pageshow", ({ persisted }) => persisted && location.reload());
 showReason([STORAGE_KEY], "client-id");
-if (restoreSession()) runAction({ alertId: "sign-in-alert" }, showDesk);
+if (sessionStorage.getItem(STORAGE_KEY))
+  runAction({ alertId: "sign-in-alert" }, () => {
+    restoreSession();
+    return showDesk();
+  });

@@ -88,7 +88,7 @@ async function requestReplay(endpointId, body) {
 }
 
 function describeProgress({ status, replayedCount, notReplayedCount }) {
-  const queued = `${formatCount(replayedCount, "delivery", "deliveries")} queued again`;
+  const queued = `${formatCount(replayedCount, "delivery", "deliveries")} ${replayedCount === 1 ? "was" : "were"} queued again`;
   const left = notReplayedCount === 0 ? "" : `, ${notReplayedCount} no longer available`;
   const texts = { completed: `${queued}${left}.`, stopped: `The endpoint is no longer active: ${queued}${left}.` };
   return texts[status] ?? `Replaying: ${queued} so far.`;

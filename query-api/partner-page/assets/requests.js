@@ -1,5 +1,5 @@
 import { createCopyButton } from "./copy.js";
-import { createHint, createText, getElement, h } from "./dom.js";
+import { createDocLink, createHint, createText, getElement, h } from "./dom.js";
 
 /** Maximum number of requests in the list. */
 const MAX_REQUESTS = 50;
@@ -35,7 +35,7 @@ function addRequest({ method, url, headers, body, response, responseBody, durati
       h("span", response.ok ? {} : { class: "bad" }, String(response.status)),
       h("span", {}, `${durationMs} ms`),
     ),
-    createHint(`Correlation id ${correlationId ?? "unknown"}`),
+    createHint(`Correlation id ${correlationId ?? "unknown"} `, createDocLink(responseBody.docUrl)),
     curl,
     h("div", { class: "buttons" }, createCopyButton("Copy curl", curl)),
     createText("Response body", formatBody(responseBody)),

@@ -34,12 +34,12 @@ export async function startSession({ environment, clientId, clientSecret }) {
   session = next;
 }
 
-/** Continues the session that this tab has stored. Returns false if there is none, or its token is about to expire. */
+/** Continues the session that this tab has stored. @throws {ApiError} if its token is about to expire */
 export function restoreSession() {
-  const stored = JSON.parse(sessionStorage.getItem(STORAGE_KEY) ?? "{}");
-  if (!(stored.expiresAt - Date.now() > RENEWAL_MS)) return false;
-  session = { ...stored, clinicController: new AbortController() };
-  return true;
+  session = { ...JSON.parse(sessionStorage.getItem(STORAGE_KEY)), clinicController: new AbortController() };
+  if (session.expiresAt - Date.now() > RENEWAL_MS) return;
+  endSession();
+  throw new ApiError(401, { error: "session_ended" });
 }
 
 /**

@@ -53,12 +53,11 @@ export function createSettingsForm(endpoint, onSave) {
     runAction({ button: submit, alertId: "settings-alert" }, async () => {
       const body = readChanges(form, endpoint);
       const { endpoint: changed } = await request("PATCH", `/webhook-endpoints/${endpoint.id}`, { body });
-      details.replaceWith(createSettingsForm(changed, onSave));
+      form.parentElement.open = false;
       onSave(changed);
     });
   });
-  const details = h("details", { class: "settings" }, h("summary", {}, "Change settings"), form);
-  return details;
+  return h("details", { class: "settings" }, h("summary", {}, "Change settings"), form);
 }
 
 function createField(label, input, hint) {

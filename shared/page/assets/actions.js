@@ -1,4 +1,4 @@
-import { createButton, getElement, h } from "./dom.js";
+import { createButton, createDocLink, getElement, h } from "./dom.js";
 import { ApiError } from "./http.js";
 
 /**
@@ -72,12 +72,16 @@ export function onClick(buttonId, alertId, action) {
  * Shows an error with the correlation id that the operator needs to find the request. In a form, shows it next to the
  * refused field and moves the focus to the field.
  */
-export function showError(alertId, { message, correlationId, member }) {
+export function showError(alertId, { message, correlationId, docUrl, member }) {
   const alert = getElement(alertId);
   const control = findRefusedControl(alert, member);
-  control?.closest(".field, .choices, .buttons").append(alert);
+  const group = control?.closest(".field, .choices, .buttons");
+  group?.append(alert);
+  const label = control?.name === member && group?.querySelector("label, legend").textContent;
   alert.replaceChildren(
-    message,
+    label ? message.replace(`${member}:`, `${label}:`) : message,
+    " ",
+    createDocLink(docUrl),
     correlationId ? h("span", { class: "correlation" }, `Correlation id: ${correlationId}`) : "",
   );
   control?.focus();

@@ -83,6 +83,13 @@ export function createText(label, text) {
   return h("pre", { tabindex: "0", role: "region", "aria-label": label }, text);
 }
 
+/** Creates a link to the row of an error in the API reference; an empty text if the service has no reference. */
+export function createDocLink(docUrl) {
+  if (!docUrl?.startsWith("/docs#")) return "";
+  const hint = h("span", { class: "unseen" }, " (opens a new tab)");
+  return h("a", { href: docUrl, target: "_blank", rel: "noopener" }, "About this error", hint);
+}
+
 /** Marks the button with the given `data-id` as the current one of its list. */
 export function markCurrent(buttons, id) {
   for (const button of buttons) button.ariaCurrent = button.dataset.id === id ? "true" : null;

@@ -2,7 +2,7 @@
 export class ApiError extends Error {
   /**
    * @param {number} status status of the response; 0 if the service did not respond
-   * @param {{ error?: string, correlationId?: string, details?: { path: string, message: string }[] }} body
+   * @param {{ error?: string, correlationId?: string, docUrl?: string, details?: object[] }} body
    * @param {number} retrySeconds value of `Retry-After`; 0 if absent
    */
   constructor(status, body, retrySeconds = 0) {
@@ -10,6 +10,7 @@ export class ApiError extends Error {
     this.status = status;
     this.code = body.error;
     this.correlationId = body.correlationId;
+    this.docUrl = body.docUrl;
     /** Member of the request's body that the API refused; undefined if the error is not about one member. */
     this.member = body.details?.[0]?.path.split(".")[0];
   }
@@ -23,6 +24,7 @@ const ADVICE = {
   invalid_client:
     "The client id or the secret is wrong or revoked, or belongs to the other environment. Check both, and the environment.",
   invalid_token: "The credential is invalid, expired or revoked. Sign in again.",
+  session_ended: "The session has ended. Sign in again.",
   invalid_scope: "The application has no scopes. Ask the operator to grant scopes.",
   insufficient_scope: "The application or the installation lacks the scope for this. Ask the operator or the clinic.",
   installation_denied: "The clinic has not approved the application, or has withdrawn the approval. Ask the clinic.",
@@ -43,7 +45,7 @@ const ADVICE = {
   rate_limit_exceeded: "Too many requests.",
   fixture_appointment: "The fixture's appointments cannot be changed. Create an appointment and change that one.",
   illegal_transition: "The appointment's status does not permit this. Show the list again.",
-  slot_taken: "Somebody else has booked this time. Find free times again.",
+  slot_taken: "This time is already booked. Find free times again.",
   entitlement_required: "The clinic does not offer free times.",
   read_model_behind: "The change is recorded, but not readable yet. Refresh in a moment.",
   event_log_unavailable: "The event log is unavailable. If this was a change, its outcome is unknown. Try again.",

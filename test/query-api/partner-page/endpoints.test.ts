@@ -99,7 +99,7 @@ describe("the endpoints and deliveries on the page /partner", function () {
         createHealthText(...${JSON.stringify([{ status: "active", failingSince, failedAttempts: 2 }, deliveries])}).textContent)`);
     const newer = { status: "delivered", updatedAt: "2026-05-04T08:00:00.000Z" };
     const retried = { status: "delivered", updatedAt: "2026-05-04T09:00:00.000Z" };
-    expect(await describeHealth(null, [newer, retried])).to.contain("delivery was at 2026-05-04 09:00:00 UTC.");
+    expect(await describeHealth(null, [newer, retried])).to.contain("was at 2026-05-04 09:00:00 UTC.");
     const failed = { status: "failed", updatedAt: "2026-05-04T08:00:00.000Z" };
     const promise = "The service retries pending deliveries.";
     expect(await describeHealth(failed.updatedAt, [failed]))
@@ -203,7 +203,7 @@ describe("the endpoints and deliveries on the page /partner", function () {
     const replay = page.getByRole("button", { name: /^Replay/ });
     world.receiver.queueReactions({ status: 500 }, { status: 500 });
     await world.clickButton("Send test event");
-    const notice = page.getByText("The test event is queued.");
+    const notice = page.getByText("The test event was queued.");
     await notice.waitFor();
     await world.clickButton("Refresh");
     expect(await notice.count()).to.equal(0);

@@ -20,7 +20,7 @@ describe("the keyboard on the page /partner", function () {
   const press = (name: string) => page.getByRole("button", { name, exact: true, disabled: false }).press("Enter");
   /** Accepts the dialog with the keyboard. The focus is on its first button, which refuses. */
   const accept = async (name: string) => {
-    expect(await getFocusedText()).to.equal("Cancel");
+    expect(await getFocusedText()).to.equal("Go back");
     await page.keyboard.press("Tab");
     expect(await getFocusedText()).to.equal(name);
     await page.keyboard.press("Enter");

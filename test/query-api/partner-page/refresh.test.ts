@@ -100,7 +100,7 @@ describe("the automatic refresh of the page /partner", function () {
     const { length: lengthOfDialog } = listRequests();
     await passMinute();
     expect(listRequests().slice(lengthOfDialog), "under a dialog").to.deep.equal([]);
-    await world.clickButton("Cancel");
+    await world.clickButton("Go back");
     await passTime("the fourth delivery", async () => (await delivered().count()) === 4);
     world.expectProblems(/nothing/);
   });
@@ -113,5 +113,21 @@ describe("the automatic refresh of the page /partner", function () {
     await page.unroute("**/deliveries?*");
     await passTime("no alert", async () => (await alert.innerText()) === "");
     world.expectProblems(/ERR_FAILED/);
+  });
+
+  it("Refresh loads status, chart and settings again, also if the filters hide what has changed them", async () => {
+    await page.getByLabel("Status").selectOption("skipped");
+    await page.getByText("No delivery matches the filters.").waitFor();
+    await page.getByText("Last 24 hours: 4 delivered, 0 failed.").waitFor();
+    await sendTest();
+    const path = `/webhook-endpoints/${endpointId}`;
+    await world.send("PATCH", path, { body: { rateLimitPerSecond: 7 } });
+    await world.send("POST", `${path}/disable`);
+    await eventually("the change", async () => (await world.send("GET", path)).body.endpoint.status === "disabled");
+    await world.clickButton("Refresh");
+    await page.getByText("Your application disabled it.").waitFor();
+    await page.getByText("Last 24 hours: 5 delivered, 0 failed.").waitFor();
+    await page.locator("#endpoint-settings", { hasText: "7 attempts per second" }).waitFor();
+    expect(await page.locator("#setting-rate").inputValue()).to.equal("7");
   });
 });

@@ -98,6 +98,13 @@ describe("the sign-in of the page /partner", function () {
     await world.signIn(world.partner);
     await page.getByText("No endpoints at Sandbox Clinic yet.").waitFor();
     await world.openTab("Clinic");
+    await page.evaluate(`sessionStorage.setItem("partner session", JSON.stringify({
+      ...JSON.parse(sessionStorage.getItem("partner session")), expiresAt: Date.now() }))`);
+    await page.reload();
+    await page.locator("#sign-in-alert", { hasText: "The session has ended. Sign in again." }).waitFor();
+    expect(await readStorage()).to.equal("{}");
+    await world.signIn(world.partner);
+    await page.getByText("Biscuit, dog").waitFor();
   });
 
   it("the partner page says what to do if a proxy answers instead of the service", async () => {

@@ -8,6 +8,7 @@ describe("the webhooks and appointments on the page /partner", function () {
   this.timeout(180_000);
   let world: PartnerPage;
   let page: PartnerPage["page"];
+  let skippedId = "";
 
   before(async () => {
     world = await startPartnerPage();
@@ -30,11 +31,11 @@ describe("the webhooks and appointments on the page /partner", function () {
     await page.keyboard.press("Enter");
     await page.locator("#endpoint-form-alert", { hasText: "Correlation id" }).waitFor();
     expect(await world.readFocusedId()).to.equal("endpoint-url");
+    expect(await page.locator("#endpoint-form-alert").innerText()).to.match(/^Check your input\. URL: The /);
     world.expectProblems(/400/);
     await page.getByRole("textbox", { name: "URL" }).fill(`${world.receiver.url}/hook?%3Cscript%3E`);
-    await page.keyboard.press("Tab");
-    await page.keyboard.press("Tab");
-    await page.keyboard.press("Space");
+    // The link of the error, the first event, and the second one.
+    for (const key of ["Tab", "Tab", "Tab", "Space"]) await page.keyboard.press(key);
     // The secret is shown before the list of endpoints is loaded.
     const secretHint = page.getByText("Store this secret now.");
     await page.route("**/webhook-endpoints", async (route) => {
@@ -109,9 +110,21 @@ describe("the webhooks and appointments on the page /partner", function () {
     // The button works again before the list of appointments is loaded.
     await replayHint.waitFor();
     await page.unroute("**/appointments?*");
+    const key = page.getByLabel("Idempotency key");
+    const usedKey = await key.inputValue();
     await page.getByLabel("Notes, optional").fill("other notes");
+    expect(await key.inputValue(), "the key of a changed form")
+      .to.match(/^[0-9a-f]{32}$/)
+      .and.not.equal(usedKey);
+    await key.fill(usedKey);
     await world.clickButton("Create appointment");
     await page.getByText("The key was already used for a different appointment. Use a new key.").waitFor();
+    const readDocPath = () => page.getByRole("link", { name: "About this error" }).getAttribute("href");
+    expect(await readDocPath()).to.equal("/docs#error-idempotency_conflict");
+    await world.openTab("Requests");
+    await page.locator(".request", { hasText: "409" }).first().click();
+    expect(await readDocPath(), "in the list of requests").to.equal("/docs#error-idempotency_conflict");
+    await world.openTab("Appointments");
     world.expectProblems(/409/);
     const row = page.getByRole("row", { name: "onerror" });
     const rowText = await row.innerText();
@@ -140,7 +153,16 @@ describe("the webhooks and appointments on the page /partner", function () {
     };
     await play("Confirm", ": confirmed, ");
     await world.requireAccessible("an appointment that the partner can play");
+    const dialog = page.getByRole("dialog");
+    const [appointmentId] = /[0-9a-f-]{36}/.exec(await row.innerText())!;
+    await row.getByRole("button", { name: "No show" }).click();
+    expect(await dialog.innerText()).to.contain(appointmentId);
+    await world.clickButton("Go back");
     await row.getByRole("button", { name: "Move" }).click();
+    expect(await dialog.innerText())
+      .to.contain("Biscuit")
+      .and.contain(appointmentId);
+    expect(await dialog.locator(".danger").count(), "a move can be undone").to.equal(0);
     await page.getByLabel("New time (Europe/London)").fill("2099-03-29T01:30");
     await world.confirm("Move");
     await page.getByText("the clinic's clocks skip this time").waitFor();
@@ -168,9 +190,14 @@ describe("the webhooks and appointments on the page /partner", function () {
     await page.getByText(/^\d+ free times on this day\.$/).waitFor();
     await page.getByLabel("Free time, optional").selectOption({ index: 1 });
     await world.requireAccessible("the free times");
+    const bookedSlot = page.locator("#slot option:checked");
+    const slotText = await bookedSlot.innerText();
     const id = await world.createAppointment();
     const { body } = await world.send("GET", `/appointments/${id}`);
     expect(body.appointment.resources).to.have.length(1);
+    await page.getByLabel("Notes, optional").fill("the next appointment");
+    expect(await bookedSlot.innerText(), "the booked time is gone").to.contain("none");
+    expect(await page.locator("#slot option").allInnerTexts()).to.not.include(slotText);
     await world.openTab("Webhooks");
     await page.getByLabel("Appointment id").fill(id.slice(0, 6));
     await page.getByLabel("Appointment id").press("Enter");
@@ -186,7 +213,7 @@ describe("the webhooks and appointments on the page /partner", function () {
     await world.clickButton("Replay delivered deliveries");
     await page.getByRole("dialog", { name: /^Replay \d deliveries\?$/ }).waitFor();
     await world.confirm("Replay");
-    await page.getByText(/^\d deliveries queued again\.$/).waitFor();
+    await page.getByText(/^\d deliveries were queued again\.$/).waitFor();
     await page.getByLabel("Status").selectOption("all");
   });
 
@@ -247,14 +274,14 @@ describe("the webhooks and appointments on the page /partner", function () {
     await world.clickButton("Replay failed deliveries");
     await page.getByRole("dialog", { name: "Replay 2 deliveries?" }).waitFor();
     await world.requireAccessible("the confirmation of a replay");
-    await world.clickButton("Cancel");
+    await world.clickButton("Go back");
     await page.getByLabel("Event").selectOption("appointment.created");
     await page.getByRole("button", { name: "Replay failed deliveries" }).waitFor({ state: "hidden" });
     await page.getByLabel("Event").selectOption("endpoint.test");
     await world.clickButton("Replay failed deliveries");
     const [selection] = await Promise.all([waitForReplay(), world.confirm("Replay")]);
     expect(selection.deliveryIds).to.have.length(2);
-    await page.getByText("2 deliveries queued again.").waitFor();
+    await page.getByText("2 deliveries were queued again.").waitFor();
     await page.locator("#endpoint-title:focus").waitFor();
     await world.clickButton("Clear filters");
     await page.getByText("Working. The latest successful delivery was at").waitFor();
@@ -272,7 +299,7 @@ describe("the webhooks and appointments on the page /partner", function () {
     await page.getByLabel("Value of the header").fill("hidden value");
     await world.requireAccessible("the settings");
     await world.clickButton("Save settings");
-    await page.getByText("asymmetricSignature: is not available, because the operator has configured no key").waitFor();
+    await page.getByText("Signatures: is not available, because the operator has configured no key").waitFor();
     world.expectProblems(/400/);
     await page.getByLabel("Also sign with Ed25519").uncheck();
     await world.clickButton("Save settings");
@@ -357,7 +384,7 @@ describe("the webhooks and appointments on the page /partner", function () {
     expect(await page.getByRole("button", { name: "Send test event" }).count()).to.equal(0);
     await world.openTab("Appointments");
     await page.getByLabel("Branch", { exact: true }).selectOption("Riverside");
-    await world.createAppointment();
+    skippedId = await world.createAppointment();
     await world.waitForSkippedDelivery();
     await world.openTab("Webhooks");
     await page.getByLabel("Status").selectOption("skipped");
@@ -370,7 +397,7 @@ describe("the webhooks and appointments on the page /partner", function () {
     const [{ since, ...selection }] = await Promise.all([waitForReplay(), world.confirm("Replay")]);
     expect(selection).to.deep.equal({ statuses: ["skipped"] });
     expect(Date.now() - Date.parse(since)).to.be.within(3_600_000, 3_900_000);
-    await page.getByText("1 delivery queued again.").waitFor();
+    await page.getByText("1 delivery was queued again.").waitFor();
     // Only a list that contains the pending delivery is loaded again automatically.
     await page.getByLabel("Status").selectOption("");
     const created = page.locator(".deliveries summary", { hasText: "appointment.created" });
@@ -380,6 +407,23 @@ describe("the webhooks and appointments on the page /partner", function () {
     await page.getByText("The endpoint is revoked.").waitFor();
     await page.getByText("Revoked (1)").waitFor();
     expect(await page.locator("#endpoint-body button, #endpoint-settings button").count()).to.equal(0);
+  });
+
+  it("the partner page asks before it cancels an appointment, and names the appointment", async () => {
+    await world.openTab("Appointments");
+    const row = page.getByRole("row", { name: skippedId });
+    const status = page.locator("#appointments-status");
+    for (const answer of ["Go back", "Cancel appointment"]) {
+      await row.getByRole("button", { name: "Cancel appointment" }).click();
+      const dialog = page.getByRole("dialog", { name: "Cancel appointment?" });
+      expect(await dialog.innerText())
+        .to.contain("Biscuit")
+        .and.contain(skippedId);
+      expect(await dialog.locator(".danger").innerText()).to.equal("Cancel appointment");
+      expect(await status.innerText(), "before the answer").to.not.contain("cancelled");
+      await world.confirm(answer);
+    }
+    await status.getByText(": cancelled, ").waitFor();
   });
 
   it("the partner page resets the sandbox", async () => {

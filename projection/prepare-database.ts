@@ -118,7 +118,7 @@ export async function requirePreparedDatabase(pool: pg.Pool): Promise<void> {
   );
 }
 
-/** Converts an error of Postgres to one for operators. @param problem sentence about what has failed */
+/** Converts an error of Postgres to an error with a message for operators. @param problem sentence that starts it */
 export function toDatabaseError(problem: string, error: NodeJS.ErrnoException): StartError {
   const ErrorClass = isPostgresUnavailable(error) ? ServerUnavailableError : StartError;
   return new ErrorClass(`${problem} Check DATABASE_URL. (${error.message || error.code})`);

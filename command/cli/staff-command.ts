@@ -72,7 +72,7 @@ async function formatTimes(
   optionValues: Record<string, unknown>,
   env: NodeJS.ProcessEnv,
 ): Promise<string> {
-  // The command has succeeded, so it does not fail if the event log is now unavailable.
+  // The command has succeeded, so it does not fail if the clinic cannot be read. The output names the time zone.
   const clinicZone = await findTimeZone(optionValues, env).catch(() => undefined);
   const timeZone = clinicZone ?? new Intl.DateTimeFormat().resolvedOptions().timeZone;
   const lines = times.map(

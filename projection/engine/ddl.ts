@@ -9,8 +9,8 @@ export function buildReadModelDdl(models: readonly AnyReadModel[], schema = READ
 
 /**
  * Returns the statements that create a schema of empty read models with its checkpoint. The database role clinic_query
- * can read all tables except the hidden ones. Of the secondary indexes, only those that the engine uses are included. A
- * rebuild creates all other indexes after it fills the tables.
+ * can read all tables that are not hidden. The only secondary indexes are the indexes that the engine uses. A rebuild
+ * creates all other indexes after it fills the tables.
  */
 export function buildTablesDdl(models: readonly AnyReadModel[], schema: string): string {
   const statements = [

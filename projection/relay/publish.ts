@@ -115,7 +115,7 @@ interface PublishDeps {
  * Publishes one message for each event, and waits until NATS confirms all of them. An event without a valid message
  * becomes a late event, and is tried again later.
  *
- * @param previousPosition position of the previous public event; null if there is none
+ * @param previousPosition position of the previous public event; null for the first event
  * @returns highest sequence number that NATS confirmed; undefined without messages
  * @throws the error of the NATS client if a message is not confirmed
  */

@@ -10,7 +10,7 @@ concerns. If the command concerns no clinic, the time is in the time zone of thi
 
 const TIME_RULE = "a time such as 2026-11-28 10:00, or an RFC 3339 date-time with an offset";
 
-/** What an option with a time accepts, by its placeholder; undefined if its schema says so, because it accepts more. */
+/** Rules for the texts of time options, by placeholder; undefined if the schema of the option has the rule. */
 const RULES: Record<string, string | undefined> = {
   time: `must be ${TIME_RULE}`,
   "date or time": `must be a date, ${TIME_RULE}`,

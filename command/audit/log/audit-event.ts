@@ -21,7 +21,7 @@ export interface AuditEvent extends NamedMetadata {
   id: string;
   type: string;
   storedAt: Instant;
-  /** Stored metadata that no other member contains, for example from a newer release. Absent if there is none. */
+  /** Stored metadata without a member of its own, for example from a newer release. Absent if it is empty. */
   metadata?: unknown;
   /** Data as stored, with placeholders for secrets. Personal data is decrypted in lists, but not in exports. */
   data: unknown;

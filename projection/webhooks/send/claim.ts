@@ -149,7 +149,7 @@ const CANDIDATE_SQL = `
  */
 const BURST_TOLERANCE_S = 0.1;
 
-/** Locks the rate limits of the candidates, except those that another process has locked, so that claims never wait. */
+/** Locks the rate limits of the candidates. Skips rate limits that another process has locked, so claims never wait. */
 const RATE_LIMIT_SQL = `
   locked AS MATERIALIZED (
     SELECT endpoint_id, next_start_at FROM webhooks.endpoint_rate_limit

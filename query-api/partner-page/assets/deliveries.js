@@ -48,8 +48,8 @@ let onLoad = async () => undefined;
 /**
  * Initializes the list of deliveries.
  *
- * @param {{ getEndpoint(): object | undefined, onLoad: Function }} handlers `onLoad` is
- *   called after the latest deliveries were loaded, and loads the endpoint again if it may have changed
+ * @param {{ getEndpoint(): object | undefined, onLoad(deliveries: object[], load: { isAutomatic: boolean }) }} handlers
+ *   `onLoad` is called after the latest deliveries were loaded, and loads the endpoint again if it may have changed
  */
 export function initDeliveries(handlers) {
   ({ getEndpoint, onLoad } = handlers);

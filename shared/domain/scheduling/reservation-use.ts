@@ -11,7 +11,7 @@ export interface Place {
 
 export type HolderEvent = AppointmentEvent | HoldEvent;
 
-/** What an event takes, moves or releases. */
+/** Place that an event takes, and the assignment or hold for which it takes, moves or releases a place. */
 interface Taking {
   /** Id of the assignment or the hold. */
   takerId?: string | undefined;
@@ -20,7 +20,7 @@ interface Taking {
   reservationId?: string | undefined;
 }
 
-/** Returns what an event of an appointment or a hold takes, moves or releases. */
+/** Returns the place that an event of an appointment or a hold takes, and the assignment or hold that it changes. */
 export function findTaking({ type, data }: HolderEvent): Taking {
   switch (type) {
     case "AppointmentRequested": {

@@ -115,7 +115,7 @@ describe("the automatic refresh of the page /partner", function () {
     world.expectProblems(/ERR_FAILED/);
   });
 
-  it("Refresh loads status, chart and settings again, also if the filters hide what has changed them", async () => {
+  it("Refresh loads status, chart and settings again, even if the filters hide the new delivery", async () => {
     await page.getByLabel("Status").selectOption("skipped");
     await page.getByText("No delivery matches the filters.").waitFor();
     await page.getByText("Last 24 hours: 4 delivered, 0 failed.").waitFor();

@@ -13,7 +13,7 @@ export async function checkLimits({ podman }: Engine, { request }: Installation)
     return `${lines.length} containers`;
   });
 
-  await check("the ingress offers only what it publishes: no HTTP/3", async () => {
+  await check("the ingress does not offer HTTP/3, whose port is not published", async () => {
     const { status, headers } = await request("/.well-known/jwks.json");
     expect(status).to.equal(200);
     expect(headers["alt-svc"]).to.equal(undefined);

@@ -103,6 +103,7 @@ export function formatResult(result: object, terminal: Terminal): string {
 
 function formatCell(column: string, value: unknown): string {
   if (column === "actor") return formatActor(value as AuditEvent["actor"]);
+  if (value === null) return column === "to" ? "now" : "";
   return Array.isArray(value) ? value.map((item) => formatValue(item)).join(", ") : formatValue(value);
 }
 

@@ -1,6 +1,7 @@
 import type pg from "pg";
 import { z } from "zod";
 import { type Command, type CommandLine, defineCommand } from "../../shared/command-line/command-line.ts";
+import { describeFailure } from "../../shared/command-line/describe-failure.ts";
 import { EXIT_CODE, InputError } from "../../shared/command-line/failure.ts";
 import { withLocalTimes } from "../../shared/command-line/local-times.ts";
 import { actorOption, requireOperator } from "../../shared/command-line/operator.ts";
@@ -48,11 +49,12 @@ function defineServerCommand<O extends Options>(declaration: {
 export const projectionCommandLine: CommandLine = {
   program: "clinic projection",
   description: "Migrates the database, inspects, rebuilds and verifies the read models, and quarantines event streams.",
-  ownExitCodes: [
-    [ProjectionError, EXIT_CODE.failed],
-    [CommandRefusedError, EXIT_CODE.refused],
-    [DifferentLogError, EXIT_CODE.refused],
-  ],
+  describeFailure: (error) =>
+    describeFailure(error, [
+      [ProjectionError, EXIT_CODE.failed],
+      [CommandRefusedError, EXIT_CODE.refused],
+      [DifferentLogError, EXIT_CODE.refused],
+    ]),
   commands: [
     defineServerCommand({
       name: "status",

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { OwnExitCodes } from "./failure.ts";
+import type { Failure } from "./failure.ts";
 import { isOptional, type Option, type Options, type OptionValues, readOptions, toOptionName } from "./option.ts";
 import { type CommandLineTexts, type OptionTexts, runProgram } from "./program.ts";
 import type { Terminal } from "./terminal.ts";
@@ -28,7 +28,8 @@ export interface CommandLine {
   description: string;
   commands: readonly Command[];
   details?: string;
-  ownExitCodes?: OwnExitCodes;
+  /** Converts an error of a command to its line of text and its exit code. */
+  describeFailure(error: unknown): Failure;
 }
 
 /** Defines a command whose options are validated before the command runs. */

@@ -67,7 +67,7 @@ export async function runProgram(
     await program.parseAsync(requireKnownCommand(program, args), { from: "user" });
     return exitCode;
   } catch (error) {
-    const failure = error instanceof CommanderError ? describeUsageError(error) : await describeError(error, load);
+    const failure = error instanceof CommanderError ? describeUsageError(error) : (await load()).describeFailure(error);
     if (failure.exitCode === EXIT_CODE.done) return failure.exitCode;
     if (error instanceof CommanderError && error.code === MISSING_COMMAND)
       await terminal.writeOutput(`${missingCommandHelp.trimEnd()}\n`);
@@ -85,11 +85,6 @@ function escapeOutput(terminal: Terminal): Terminal {
     writeError: (line) => writeError(renderLine(line)),
     redraw: redraw && ((text) => redraw(renderLine(text))),
   };
-}
-
-async function describeError(error: unknown, load: () => Promise<CommandLine>) {
-  const { describeFailure } = await import("./describe-failure.ts");
-  return describeFailure(error, (await load()).ownExitCodes);
 }
 
 /** Commander's code of the error for a command line without a command. */

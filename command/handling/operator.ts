@@ -14,12 +14,10 @@ import type { CommandContext } from "./handle.ts";
 const POOL_OPTIONS = { size: 2, statementTimeoutMs: 5_000 };
 
 /**
- * Connects to the event log, calls a function with it, and closes the connection afterwards. Commands that read or
- * append personal data also need DATABASE_URL and PERSONAL_DATA_KEYS. The function can open a connection pool, which
- * needs DATABASE_URL.
+ * Connects to the event log, calls a function with the log, and closes the connections afterwards. Requires
+ * EVENTSTORE_URL. Personal data also needs DATABASE_URL and PERSONAL_DATA_KEYS. `openPool` needs DATABASE_URL.
  *
- * @throws {ConfigError} if EVENTSTORE_URL is missing or invalid. Reads and appends of personal data also throw it if
- *   DATABASE_URL or PERSONAL_DATA_KEYS is missing or invalid
+ * @throws {ConfigError} if a needed setting is missing or invalid
  */
 export async function withEventLog<Result>(
   env: NodeJS.ProcessEnv,

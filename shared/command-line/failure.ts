@@ -27,5 +27,5 @@ export interface Failure {
   line: string;
 }
 
-/** Exit codes of errors that only one command line has, by class. Their messages are printed unchanged. */
+/** Error classes of one command line, each with its exit code. The messages of these errors are printed unchanged. */
 export type OwnExitCodes = readonly (readonly [errorClass: new (...args: never[]) => Error, exitCode: number])[];

@@ -25,21 +25,21 @@ interface PoolOptions {
 const CONNECT_TIMEOUT_MS = 1_500;
 
 /**
- * Extra time that the client allows for a statement after the server's statement timeout. Statements that are sent
- * together share this time.
+ * Extra time that the client allows for a statement after the statement timeout of the server. Pipelined statements
+ * share this time.
  */
 const CLIENT_GRACE_MS = 500;
 
 /**
- * Time after which Postgres ends the session of a transaction whose next statement is missing, so that a frozen process
- * does not keep its locks. Milliseconds.
+ * Time after which Postgres ends a session that is idle in a transaction, so that a frozen process does not keep its
+ * locks. Milliseconds.
  */
 export const TRANSACTION_PAUSE_LIMIT_MS = 10_000;
 
 /**
- * Turns off the compiler of Postgres, which compiles statements with a high estimated cost. A disabled sequential scan
- * has an extremely high estimate, so Postgres would compile even the smallest statement with such a scan at each
- * execution. Compiling takes much longer than the statement.
+ * Turns off JIT compilation, which Postgres uses for statements with a high estimated cost. With `shouldPreferIndexes`,
+ * a sequential scan has an extremely high estimate. Postgres would then compile even small statements at each
+ * execution, which takes much longer than the statement.
  */
 const NO_JIT = "-c jit=off";
 
@@ -97,7 +97,7 @@ export function createPool(options: PoolOptions): pg.Pool {
 
 /**
  * Opens all connections of a pool, so that the first requests do not wait for them. Takes at most the pool's time limit
- * for a connection. A connection that cannot be opened is left to the requests.
+ * for a connection. Ignores failures, because later requests open missing connections.
  */
 export async function openConnections(pool: pg.Pool): Promise<void> {
   const results = await Promise.allSettled(Array.from({ length: pool.options.max ?? 1 }, () => pool.connect()));

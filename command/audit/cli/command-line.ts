@@ -233,7 +233,7 @@ async function exportToFile(
 type OverlapOptions = CommandOptions & Partial<Record<"export" | "key", string | undefined>>;
 
 /**
- * Prints the overlaps among a clinic's reservations in the log, or in an export, which is first verified.
+ * Prints the overlaps among a clinic's reservations in the log, or in an export file. Verifies the export first.
  *
  * @throws {RefusedError} if there are overlaps or events that cannot be checked, or if the export is not verified
  */

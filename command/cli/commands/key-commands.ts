@@ -33,7 +33,7 @@ const COMMAND_NAME = "data-keys rotate";
 
 const STATEMENT_TIMEOUT_MS = 30_000;
 
-/** Wraps all data keys with the current master key. An interruption takes effect after the current batch. */
+/** Re-encrypts (wraps) all data keys with the current master key. An interrupted run stops after the current batch. */
 export const rotateDataKeysCommand = defineCommand({
   name: COMMAND_NAME,
   summary:

@@ -10,7 +10,7 @@ import type { Terminal } from "../../shared/command-line/terminal.ts";
 import { instant } from "../../shared/domain/events/fields.ts";
 import { connectEventStore, requireEventStore } from "../../shared/eventstore/connect.ts";
 import { createUncachedDataKeys, deferDataKeys } from "../../shared/personal-data/create-data-keys.ts";
-import { createPool } from "../../shared/postgres/pool.ts";
+import { COMMAND_LINE_CONNECT_TIMEOUT_MS, createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { isPostgresUnavailable } from "../../shared/runtime/failures.ts";
@@ -176,6 +176,7 @@ async function withDatabase(
     url: databaseUrl,
     applicationName: "projection-cli",
     size: 4,
+    connectTimeoutMs: COMMAND_LINE_CONNECT_TIMEOUT_MS,
     statementTimeoutMs: 60_000,
     logger,
   });

@@ -7,6 +7,8 @@ interface PoolOptions {
   url: string;
   applicationName: string;
   size: number;
+  /** Time limit for opening a connection. Default: 1.5 seconds, because a request waits for it. */
+  connectTimeoutMs?: number;
   statementTimeoutMs: number;
   /** Time limit for each lock that a statement waits for. Default: the time limit of the statement. */
   lockTimeoutMs?: number;
@@ -21,8 +23,8 @@ interface PoolOptions {
   logger: Logger;
 }
 
-/** Time limit for opening a connection. After this time, the database counts as unavailable. */
-const CONNECT_TIMEOUT_MS = 1_500;
+/** Time limit for opening a connection of a command line. Nobody waits for a response, and the machine may be busy. */
+export const COMMAND_LINE_CONNECT_TIMEOUT_MS = 10_000;
 
 /**
  * Extra time that the client allows for a statement after the statement timeout of the server. Pipelined statements
@@ -65,7 +67,7 @@ export function createPool(options: PoolOptions): pg.Pool {
     Client: DatabaseClient as unknown as new () => pg.Client,
     application_name: options.applicationName,
     max: options.size,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    connectionTimeoutMillis: options.connectTimeoutMs ?? 1_500,
     // Idle connections stay open. On a busy machine, opening one can take longer than a request may.
     idleTimeoutMillis: 0,
     statement_timeout: options.statementTimeoutMs,

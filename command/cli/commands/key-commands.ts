@@ -7,7 +7,7 @@ import { jsonOption, option } from "../../../shared/command-line/option.ts";
 import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
 import { createMasterKeys } from "../../../shared/personal-data/master-keys.ts";
 import { type RotationProgress, rotateDataKeys } from "../../../shared/personal-data/rotate-data-keys.ts";
-import { createPool } from "../../../shared/postgres/pool.ts";
+import { COMMAND_LINE_CONNECT_TIMEOUT_MS, createPool } from "../../../shared/postgres/pool.ts";
 import { readConfig, settings } from "../../../shared/runtime/config.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 
@@ -47,6 +47,7 @@ export const rotateDataKeysCommand = defineCommand({
       url: DATABASE_URL,
       applicationName: "data-keys",
       size: 1,
+      connectTimeoutMs: COMMAND_LINE_CONNECT_TIMEOUT_MS,
       statementTimeoutMs: STATEMENT_TIMEOUT_MS,
       logger: createLogger("data-keys", "silent"), // the command reports a lost connection
     });

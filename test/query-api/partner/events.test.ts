@@ -62,7 +62,7 @@ describe("the feed of events", () => {
     const place = { position, eventId: events[0]!.id, subjectId: world.clinicId, memory: "" };
     const moved = formatEventCursor({ ...place, position: String(BigInt(position) + 1n) });
     const unknown = formatEventCursor({ ...place, eventId: randomUUID() });
-    const [badGap, otherGap] = ["o1:2:3:", "*:9223372036854775808:0:"].map((memory) =>
+    const [badGap, otherGap] = ["1:2:3", "9223372036854775808:1"].map((memory) =>
       formatEventCursor({ ...place, memory }),
     );
     for (const [after, partner] of [

@@ -17,7 +17,7 @@ import {
   renderPublicEvent,
 } from "../../shared/partner-api/webhook-body.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { createFilterParameter, createLimitParameter, waitParameter } from "../http/parameters.ts";
+import { createFilterParameter, createIntegerParameter, createLimitParameter } from "../http/parameters.ts";
 import { type EventCursor, formatEventCursor, HIDES_ROWS_SQL, MAX_POSITION, parseEventCursor } from "./cursor.ts";
 import { definePartnerRead, getOwnerId, type PartnerRequest } from "./read.ts";
 
@@ -110,7 +110,10 @@ const parameters = {
     `\`cursor\` of an earlier response. \`${LATEST}\` returns no events and the cursor of the newest event. If it is missing, the list starts with the first event.`,
     z.string(),
   ),
-  wait: waitParameter,
+  // Many proxies end a request without a response after 60 seconds.
+  wait: createIntegerParameter("Maximum number of seconds to wait for the first event.", {
+    ...{ minimum: 0, maximum: 25, default: 0 },
+  }),
   limit: createLimitParameter(100, 50),
 };
 

@@ -95,4 +95,3 @@ export const searchedResources = z.array(
     })
     .transform(({ allocations, holds, ...resource }) => ({ ...resource, occupations: [...allocations, ...holds] })),
 ) satisfies z.ZodType<SearchedResource[]>;
-export type ListedResource = z.output<typeof searchedResources>[number];

@@ -20,10 +20,9 @@ import {
   sendRequest,
   sendTokenRequest,
 } from "../../support/partner.ts";
-import { awaitWaits, type FeedPage, listAppointments, setUpFeed } from "./feed.ts";
+import { awaitWaits, CHECKPOINT, type FeedPage, listAppointments, REBUILD_SQL, setUpFeed } from "./feed.ts";
 
 const QUARANTINED = `${READ_MODEL_SCHEMA}.quarantined_stream`;
-const CHECKPOINT = `${READ_MODEL_SCHEMA}.checkpoint`;
 
 describe("the feed of an application", () => {
   const feed = setUpFeed<FeedPage>(
@@ -160,12 +159,6 @@ describe("the feed of an application", () => {
     });
     afterEach(() => admin.query(`DELETE FROM ${QUARANTINED}`));
 
-    /** Replaces the table of the checkpoint, as a rebuild does. A quarantine ends only with a rebuild. */
-    const REBUILD = `LOCK ${CHECKPOINT};
-      CREATE TABLE ${CHECKPOINT}_next (LIKE ${CHECKPOINT}); INSERT INTO ${CHECKPOINT}_next TABLE ${CHECKPOINT};
-      GRANT SELECT ON ${CHECKPOINT}_next TO clinic_query, clinic_command;
-      DROP TABLE ${CHECKPOINT}; ALTER TABLE ${CHECKPOINT}_next RENAME TO checkpoint`;
-
     /** Hides rows of a table as if a stream were quarantined. @returns a function that ends the quarantine */
     async function quarantine(stream: string, clinicId: string, table: string, condition: string) {
       const saved = `saved_${randomUUID().replaceAll("-", "")}`;
@@ -181,7 +174,7 @@ describe("the feed of an application", () => {
       return () =>
         admin.query(
           `BEGIN; INSERT INTO ${rows} SELECT * FROM ${saved}; DELETE FROM ${QUARANTINED} WHERE stream = '${stream}';
-           ${REBUILD}; COMMIT; DROP TABLE ${saved}`,
+           ${REBUILD_SQL}; COMMIT; DROP TABLE ${saved}`,
         );
     }
     const hideAppointment = (id: string, { clinicId }: { clinicId: string } = world) =>

@@ -26,7 +26,7 @@ export function buildTablesDdl(models: readonly AnyReadModel[], schema: string):
        unmatched_position bigint)`,
     `CREATE TABLE ${schema}.event_outcome (event_type text PRIMARY KEY, outcomes text NOT NULL)`,
     // A partner's position in the feed or in the list of changes is valid only until a rebuild adds events before it.
-    `GRANT SELECT (stream, revision, position, clinic_id) ON ${schema}.quarantined_stream TO clinic_query`,
+    `GRANT SELECT (stream, clinic_id) ON ${schema}.quarantined_stream TO clinic_query`,
     `CREATE INDEX ON ${schema}.quarantined_stream (clinic_id)`,
   ];
   for (const model of models) {

@@ -125,11 +125,6 @@ export function toSchemaName(operationId: string, part: "Request" | "Result"): s
   return `${capitalize(operationId)}${part}`;
 }
 
-/** Returns true for the name of a request's schema. These schemas permit no additional members. */
-export function isRequestSchema(name: string): boolean {
-  return name.endsWith("Request");
-}
-
 export function capitalize(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
@@ -174,9 +169,4 @@ export interface Recording {
 export function readExamples(api: "partner" | "portal"): Recording {
   const file = path.join(import.meta.dirname, "assets", `${api}-examples.json`);
   return JSON.parse(readFileSync(file, "utf8"));
-}
-
-/** Replaces the brand `SERVICE`, with which examples are recorded, in header names. */
-export function replaceBrand(example: unknown, brand: string): unknown {
-  return example && JSON.parse(JSON.stringify(example).replaceAll('"X-SERVICE-', `"X-${brand}-`));
 }

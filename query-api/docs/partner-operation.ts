@@ -17,7 +17,6 @@ import {
   type Parameter,
   type Response,
   readExamples,
-  replaceBrand,
   toContent,
   toJsonSchema,
   toSchemaName,
@@ -36,7 +35,8 @@ const { operations } = readExamples("partner");
 
 export function describeRead(partnerRead: PartnerRead, brand: string): Operation {
   const operation: PartnerOperation = partnerOperations[partnerRead.operationId];
-  const example = replaceBrand(operations[partnerRead.operationId]?.response, brand);
+  const recorded = JSON.stringify(operations[partnerRead.operationId]?.response);
+  const example = recorded && JSON.parse(recorded.replaceAll('"X-SERVICE-', `"X-${brand}-`));
   return {
     ...describeOperation(partnerRead.operationId, partnerRead.description),
     parameters: [

@@ -6,7 +6,7 @@ import { createRouter } from "../../shared/http/router.ts";
 import { type Page, servePages, toPage } from "../../shared/page/site.ts";
 import { partnerReads } from "../partner/reads.ts";
 import { createPortalOperations } from "../portal/operations.ts";
-import { isRequestSchema, type JsonSchema, type OpenApiDocument } from "./openapi.ts";
+import type { JsonSchema, OpenApiDocument } from "./openapi.ts";
 import { buildPartnerDocument, type PartnerDocumentOptions } from "./partner-document.ts";
 import { buildPortalDocument, type PortalDocumentOptions } from "./portal-document.ts";
 
@@ -31,7 +31,9 @@ export function createDocsRouter(options: DocsOptions): Router {
     // The agreed bodies permit no additional members, or are open already.
     (name, { additionalProperties }) => name !== "Error" && additionalProperties === false,
   );
-  const partnerDocument = toPublishedDocument(buildPartnerDocument(partnerReads, options), isRequestSchema);
+  const partnerDocument = toPublishedDocument(buildPartnerDocument(partnerReads, options), (name) =>
+    name.endsWith("Request"),
+  );
   const pages = [
     toDocumentPage("/api/v1/openapi.json", portalDocument),
     toDocumentPage("/partner/v1/openapi.json", partnerDocument),

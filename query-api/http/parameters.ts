@@ -98,15 +98,6 @@ export const offsetParameter = createIntegerParameter("Number of records to skip
   default: 0,
 });
 
-/** Maximum wait that a caller can request, in seconds. It is below the usual 60-second timeout of proxies. */
-const MAX_WAIT_SECONDS = 25;
-
-export const waitParameter = createIntegerParameter("Maximum number of seconds to wait for the first event.", {
-  minimum: 0,
-  maximum: MAX_WAIT_SECONDS,
-  default: 0,
-});
-
 function createTimeParameter(description: string): QueryParameter<string | undefined> {
   return { description, schema: z.iso.datetime({ offset: true }).optional(), parse: (text) => text };
 }

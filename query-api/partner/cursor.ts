@@ -1,4 +1,10 @@
 import { z } from "zod";
+import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
+import { clinicStreams } from "../../shared/domain/events/clinic.ts";
+import { animalConsentStreams } from "../../shared/domain/events/consent.ts";
+import { installationStreams, webhookEndpointStreams } from "../../shared/domain/events/partner.ts";
+import { customerStreams } from "../../shared/domain/events/people.ts";
+import { sandboxStreams } from "../../shared/domain/events/sandbox.ts";
 import { parseRfc3339 } from "../../shared/domain/time/rfc3339.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 
@@ -80,11 +86,22 @@ export interface EventCursor {
   eventId: string;
   /** Id of the feed's owner (clinic or application), or of the changed appointment. */
   subjectId: string;
-  /** Gaps of the feed, or epoch of the list of changes, as text. */
+  /** State of the list besides the position, see `findMemory` of the feed and the epoch of the list of changes. */
   memory: string;
 }
 
-const EVENT_PATTERN = new RegExp(`^(0|[1-9]\\d{0,18}) (${UUID}) (${UUID}) ([0-9a-z,:*-]{0,2500})$`);
+const EVENT_PATTERN = new RegExp(`^(0|[1-9]\\d{0,18}) (${UUID}) (${UUID}) ([0-9a-z,:-]{0,200})$`);
+
+/** SQL condition that the lists lack rows while stream `q` is quarantined. */
+export const HIDES_ROWS_SQL = `split_part(q.stream, '-', 1) = ANY ('{${[
+  appointmentStreams,
+  installationStreams,
+  animalConsentStreams,
+  webhookEndpointStreams,
+  sandboxStreams,
+  customerStreams,
+  clinicStreams,
+].map(({ name }) => name)}}')`;
 
 /** Largest `bigint` of Postgres. */
 export const MAX_POSITION = 2n ** 63n - 1n;

@@ -5,8 +5,7 @@ import { buildIsAnimalVisibleSql, IS_LINK_VALID_SQL } from "../../shared/partner
 import { publicAppointment } from "../../shared/partner-api/records.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createFilterParameter, parseTime } from "../http/parameters.ts";
-import { formatEventCursor, parseEventCursor } from "./cursor.ts";
-import { categoryNames } from "./feed-gaps.ts";
+import { formatEventCursor, HIDES_ROWS_SQL, parseEventCursor } from "./cursor.ts";
 import { buildIsBranchVisibleSql, type ReadAlternative } from "./read.ts";
 
 /** Progress of a caller that follows the changes of appointments. */
@@ -42,13 +41,13 @@ const accessPositions = [
 const buildEpochSql = (...more: string[]) => `concat_ws(',', ${["''", ...accessPositions, ...more].join(", ")})`;
 
 /**
- * SQL expression for the epoch that new cursors contain. The epoch includes the current access and the quarantined
- * streams. When a quarantine ends, appointments can appear before the cursor's position, so cursors with the former
- * epoch become invalid.
+ * SQL expression for the epoch that new cursors contain. While streams are quarantined, the epoch includes the id of the
+ * read models. When other read models end the quarantine, appointments can appear before the cursor's position, so
+ * cursors with the former epoch become invalid.
  */
-const EPOCH_SQL = buildEpochSql(`(SELECT md5(string_agg(q.stream || '@' || q.revision, ',' ORDER BY q.stream))
-    FROM ${READ_MODEL_SCHEMA}.quarantined_stream q
-   WHERE split_part(q.stream, '-', 1) = ANY ('{${categoryNames}}') AND (q.clinic_id = $1::uuid OR q.clinic_id IS NULL))`);
+const EPOCH_SQL = buildEpochSql(`(SELECT c.tableoid FROM ${READ_MODEL_SCHEMA}.checkpoint c WHERE EXISTS (
+  SELECT FROM ${READ_MODEL_SCHEMA}.quarantined_stream q
+   WHERE ${HIDES_ROWS_SQL} AND (q.clinic_id = $1::uuid OR q.clinic_id IS NULL)))`);
 
 /**
  * Selects appointments in the order of their last changes, and one row more than the page contains. $5: time to start

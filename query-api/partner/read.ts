@@ -7,7 +7,6 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { ParameterValues, QueryParameters } from "../http/parameters.ts";
 import type { QueryState, Statement } from "../http/read.ts";
 import type { CursorPosition } from "./cursor.ts";
-import type { Gap } from "./feed-gaps.ts";
 
 export interface PartnerRequest<Declared extends QueryParameters = QueryParameters> {
   state: ClinicState & QueryState;
@@ -62,8 +61,8 @@ export interface ReadAlternative extends Pick<PartnerRead, "sql" | "getSqlParame
 export interface WaitForEvent {
   /** Position of the read models at which the SQL has found no event. */
   position: bigint;
-  /** Gaps to use in the next read instead of the cursor's gaps. */
-  gaps: readonly Gap[];
+  /** Memory of a cursor at this position. */
+  memory: string;
   timeoutMs: number;
 }
 

@@ -37,12 +37,6 @@ export interface AccessQuery {
   branchId: string | null | undefined;
 }
 
-/**
- * Looks up the stored access data. The command service reads the event log or its cache, and the query-api service reads
- * the read models.
- */
-export type FindAccess = (query: AccessQuery) => Promise<AccessRecord>;
-
 /** State of a request with a valid token. */
 export interface PartnerState extends RequestState {
   environment: Environment;

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { SearchedResource } from "../domain/scheduling/free-times.ts";
-import { READ_MODEL_SCHEMA } from "../postgres/read-model-schema.ts";
+import { buildNameSortSql, READ_MODEL_SCHEMA } from "../postgres/read-model-schema.ts";
 
 /** Entitlement that searches and bookings of free times require. */
 export const SCHEDULING_ENTITLEMENT = "scheduling.advanced";
@@ -70,9 +70,9 @@ export function buildSearchedResourcesSql(condition: string, parameters: WindowS
       )},
       'holds', ${buildSpansSql(`'ownerId', s.hold_id, ${HOLD_SPAN}`, "hold", holdSql)},
       'closures', ${buildClosuresSql({ clinicId: "r.clinic_id", branchId: "r.branch_id", ...parameters })}
-    ) ORDER BY r.name, r.resource_id) FROM (
+    ) ORDER BY ${buildNameSortSql("r.name")}, r.resource_id) FROM (
       SELECT resource_id, clinic_id, branch_id, resource_type, name, capacity, timezone, longest_allocation_seconds
-      FROM ${READ_MODEL_SCHEMA}.resource r WHERE r.status = 'active' AND ${condition} ORDER BY r.name, r.resource_id LIMIT ${MAX_SEARCHED_RESOURCES}) r), '[]')`;
+      FROM ${READ_MODEL_SCHEMA}.resource r WHERE r.status = 'active' AND ${condition} ORDER BY ${buildNameSortSql("r.name")}, r.resource_id LIMIT ${MAX_SEARCHED_RESOURCES}) r), '[]')`;
 }
 
 const span = z.object({ fromMs: z.number(), toMs: z.number() });
@@ -95,4 +95,3 @@ export const searchedResources = z.array(
     })
     .transform(({ allocations, holds, ...resource }) => ({ ...resource, occupations: [...allocations, ...holds] })),
 ) satisfies z.ZodType<SearchedResource[]>;
-export type ListedResource = z.output<typeof searchedResources>[number];

@@ -6,13 +6,7 @@ import { Circuit } from "../runtime/circuit.ts";
 import { isPostgresSlow } from "../runtime/failures.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { TimeoutError } from "../runtime/timeout.ts";
-import {
-  addRequests,
-  COUNT_TIMEOUT_MS,
-  type Count,
-  createRequestAdder,
-  removeEndedCounters,
-} from "./shared-counter.ts";
+import { addRequests, COUNT_TIMEOUT_MS, type Count, createRequestAdder, REMOVE_STATEMENT } from "./shared-counter.ts";
 import { type Window, Windows } from "./windows.ts";
 
 /** Counts requests by key in time windows. The first request of a key starts a window. */
@@ -199,7 +193,7 @@ function registerProcess(pool: pg.Pool, logger: Logger) {
     try {
       const { rows } = await pool.query<{ otherProcesses: number }>({ ...HEARTBEAT_STATEMENT, values: [id] });
       count = 1 + (rows[0]?.otherProcesses ?? 0);
-      if (heartbeatCount % HEARTBEATS_PER_REMOVAL === 0) await removeEndedCounters(pool);
+      if (heartbeatCount % HEARTBEATS_PER_REMOVAL === 0) await pool.query(REMOVE_STATEMENT);
       heartbeatCount += 1;
     } catch (error) {
       // The level is debug, because the limiter already warns when it cannot count a request in Postgres.

@@ -54,7 +54,7 @@ const ADD_STATEMENT = {
  * Statement that removes counters whose windows ended at least a minute ago. The statement skips rows that another
  * process is removing.
  */
-const REMOVE_STATEMENT = {
+export const REMOVE_STATEMENT = {
   name: "remove ended counters",
   text: `
     DELETE FROM rate_limit.counter WHERE key IN (
@@ -146,8 +146,4 @@ async function runAddStatement(
   const queryPromise = pool.query<Count & { key: string }>({ ...ADD_STATEMENT, values });
   const { rows } = await withTimeout(COUNT_TIMEOUT_MS, queryPromise);
   return new Map(rows.map((row) => [row.key, row]));
-}
-
-export async function removeEndedCounters(pool: pg.Pool): Promise<void> {
-  await pool.query(REMOVE_STATEMENT);
 }

@@ -17,8 +17,6 @@ import { toInstant, toLocalInput } from "./local-time.js";
 import { createIdempotencyKey, getEnvironment, request, requestWithHeaders } from "./session.js";
 import { createLocalTime } from "./times.js";
 
-const DAY_MS = 24 * 3_600_000;
-
 const CANCEL = "Cancel appointment";
 const START = { "Start consultation": "in_consultation", [CANCEL]: "cancelled" };
 
@@ -78,8 +76,11 @@ export function prepareAppointments() {
   getElement("animal-id-field").hidden = sandbox !== undefined;
   getElement("animal-id").required = sandbox === undefined;
   getElement("real-appointment").hidden = getEnvironment() !== "production";
-  const [today, tomorrow] = [0, DAY_MS].map((ms) => toLocalInput(Date.now() + ms, getTimeZone()).slice(0, 10));
-  getElement("scheduled-at").value = `${tomorrow}T10:00`;
+  const today = toLocalInput(Date.now(), getTimeZone()).slice(0, 10);
+  getElement("scheduled-at").value = toLocalInput(
+    Date.parse(toInstant(`${today}T10:00`, getTimeZone(), 1)),
+    getTimeZone(),
+  );
   getElement("window-from").value = today;
   showSlots([], []);
   setNewKey();
@@ -87,9 +88,9 @@ export function prepareAppointments() {
 
 /** Lists the free times on the day of the chosen start. */
 async function findSlots() {
-  const from = toInstant(getElement("scheduled-at").value.slice(0, 10), getTimeZone());
-  const to = new Date(Date.parse(from) + DAY_MS).toISOString();
-  const query = { from, to, branchId: getElement("branch").value };
+  const date = getElement("scheduled-at").value.slice(0, 10);
+  const [from, to] = [0, 1].map((days) => toInstant(date, getTimeZone(), days));
+  const query = { from, to, branchId: getElement("branch").value, limit: 1_000 };
   const { slots, resources } = await request("GET", "/slots", { query });
   showSlots(slots, resources);
   const text = slots.length === 0 ? "No free times on this day." : `${slots.length} free times on this day.`;
@@ -124,10 +125,8 @@ export function showAppointments() {
  * @param {string | undefined} cursor cursor of the next page; undefined for the first page
  */
 async function loadPage(cursor) {
-  const timeZone = getTimeZone();
-  const from = toInstant(getElement("window-from").value, timeZone);
-  const days = Number(getElement("window-days").value);
-  const to = new Date(Date.parse(from) + days * DAY_MS).toISOString();
+  const { value: date } = getElement("window-from");
+  const [from, to] = [0, Number(getElement("window-days").value)].map((days) => toInstant(date, getTimeZone(), days));
   const status = getElement("appointments-status");
   if (!cursor) status.textContent = "Loading …";
   requestCount += 1;

@@ -148,7 +148,8 @@ async function updateList(round) {
   clearError("refresh-alert");
   const newIds = new Set(page.deliveries.map(({ id }) => id));
   const older = deliveries.filter(({ id }) => !newIds.has(id));
-  if (older.length === 0 || deliveries.length <= Number(toQuery().limit)) {
+  // If the page contains no listed delivery, others may be between them.
+  if ([0, deliveries.length].includes(older.length) || deliveries.length <= Number(toQuery().limit)) {
     deliveries = page.deliveries;
     nextCursor = page.page.nextCursor;
   } else {

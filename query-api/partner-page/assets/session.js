@@ -163,7 +163,8 @@ async function send(current, method, path, options) {
   const exchange = { method, url, headers: sentHeaders, body, response, responseBody, durationMs, correlationId };
   showExchange({ ...exchange, isAutomatic });
   // Later reads send the log position of the latest write, so that they reflect it.
-  current.position = response.headers.get(POSITION_HEADER) ?? current.position;
+  const position = BigInt(response.headers.get(POSITION_HEADER) ?? 0);
+  if (position > (current.position ?? 0n)) current.position = position;
   if (response.ok) return { body: responseBody, headers: response.headers };
   throw toApiError(response, responseBody);
 }

@@ -7,9 +7,10 @@ const DAY_MS = 24 * 3_600_000;
  *
  * @param {string} localTime value of an input of type `datetime-local`, or of type `date` for midnight
  * @param {string} timeZone
+ * @param {number} days days to add to the local time. They can have 23 or 25 hours
  */
-export function toInstant(localTime, timeZone) {
-  const utcMs = Date.parse(localTime.includes("T") ? `${localTime}Z` : `${localTime}T00:00Z`);
+export function toInstant(localTime, timeZone, days = 0) {
+  const utcMs = Date.parse(localTime.includes("T") ? `${localTime}Z` : `${localTime}T00:00Z`) + days * DAY_MS;
   const instants = [-DAY_MS, DAY_MS].map((ms) => utcMs - readOffsetMs(utcMs + ms, timeZone));
   const instant = instants.find((ms) => ms + readOffsetMs(ms, timeZone) === utcMs) ?? instants[0];
   return new Date(instant).toISOString();

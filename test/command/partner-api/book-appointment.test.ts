@@ -34,9 +34,9 @@ describe("bookings of free times", function () {
 
   const context = () => createTestOperatorContext();
 
-  async function addRoom({ clinicId, branchId }: TestClinic, capacity = 1, resourceType = "room"): Promise<string> {
+  async function addRoom({ clinicId, branchId }: TestClinic, capacity = 1, resourceType = "room", name = "Room") {
     const { log } = api.command;
-    const resource = { resourceId: randomUUID(), clinicId, branchId, resourceType, name: "Room", capacity };
+    const resource = { resourceId: randomUUID(), clinicId, branchId, resourceType, name, capacity };
     await addResource(log, { ...resource, timezone: "UTC", metadata: {} }, context());
     const validity = { validFrom: null, validUntil: null, ruleType: "opening_hours", recurrence: null };
     const hours = { weekday: getWeekday(DATE), startsAt: "09:00:00", endsAt: "12:00:00" };
@@ -126,6 +126,16 @@ describe("bookings of free times", function () {
     const { clinicId } = clinic;
     await cancelAppointment(api.command.log, { clinicId, appointmentId: body.appointment.id, reason: null }, context());
     expect(getResult(await book(partner, clinic, {}, "the-later-key"))).to.deep.equal([201, "requested"]);
+  });
+
+  it("the resources of free times are sorted by name, without regard to capitals and accents", async () => {
+    const { partner, clinic } = await createWorld();
+    for (const name of ["Zimmer", "Özel", "bath"]) await addRoom(clinic, 1, "room", name);
+    await eventually("the resources", async () => {
+      const { body } = await partner.request("GET", "/slots", { headers: getHeaders(clinic) });
+      const names = body.resources.map(({ name }: { name: string }) => name);
+      return names.length === 4 && expect(names).to.deep.equal(["bath", "Özel", "Room", "Zimmer"]);
+    });
   });
 
   it("a booking by type takes any free resource of the type, and confirms it if the clinic says so", async () => {

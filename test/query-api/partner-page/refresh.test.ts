@@ -115,6 +115,30 @@ describe("the automatic refresh of the page /partner", function () {
     world.expectProblems(/ERR_FAILED/);
   });
 
+  it("if more deliveries are new than a page has, the list begins again, without a gap", async () => {
+    let newest = 30;
+    const toId = (number: number) => `00000000-0000-4000-8000-${String(number).padStart(12, "0")}`;
+    await page.route("**/deliveries?*", (route) => {
+      const first = Number(new URL(route.request().url()).searchParams.get("cursor") ?? newest);
+      const time = new Date().toISOString();
+      const deliveries = Array.from({ length: Math.min(first, 20) }, (_, index) => ({
+        ...{ id: toId(first - index), eventId: toId(first - index), type: "endpoint.test", appointmentId: null },
+        ...{ status: "delivered", nextAttemptAt: null, createdAt: time, updatedAt: time, attempts: [] },
+      }));
+      const nextCursor = first > 20 ? String(first - 20) : null;
+      return route.fulfill({ json: { ok: true, deliveries, page: { limit: 20, nextCursor } } });
+    });
+    const rows = page.locator(".deliveries summary");
+    await passTime("the first page", async () => (await rows.count()) === 20);
+    await world.clickButton("Show more");
+    await eventually("the second page", async () => (await rows.count()) === 30);
+    newest = 70;
+    await passTime("the new deliveries", async () => (await rows.count()) !== 30);
+    expect(await rows.count()).to.equal(20);
+    await page.unroute("**/deliveries?*");
+    await passTime("the real deliveries", async () => (await rows.count()) === 4);
+  });
+
   it("Refresh loads status, chart and settings again, even if the filters hide the new delivery", async () => {
     await page.getByLabel("Status").selectOption("skipped");
     await page.getByText("No delivery matches the filters.").waitFor();

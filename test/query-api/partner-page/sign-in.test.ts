@@ -142,6 +142,21 @@ describe("the sign-in of the page /partner", function () {
     world.expectProblems(/ERR_INTERNET_DISCONNECTED/);
   });
 
+  it("a read sends the latest position of the page's writes, whichever response arrives last", async () => {
+    await page.route("**/sandbox/v1/order/*", (route) => {
+      const position = `90000000000000000${route.request().url().slice(-2)}`;
+      return route.fulfill({ json: {}, headers: { "X-SERVICE-Log-Position": position } });
+    });
+    const [read] = await Promise.all([
+      page.waitForRequest("**/order/00"),
+      page.evaluate(`import("/partner/session.js").then(async ({ request }) => {
+        for (const [method, id] of [["POST", 12], ["POST", 11], ["GET", "00"]]) await request(method, "/order/" + id);
+      })`),
+    ]);
+    expect(read.headers()).to.include({ "x-service-log-position": "9000000000000000012" });
+    await page.unroute("**/sandbox/v1/order/*");
+  });
+
   it("while the clinic loads, the partner page says so, and shows nothing that needs the clinic", async () => {
     await world.signOut();
     let isChecked = false;

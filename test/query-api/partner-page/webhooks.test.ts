@@ -217,6 +217,30 @@ describe("the webhooks and appointments on the page /partner", function () {
     await page.getByLabel("Status").selectOption("all");
   });
 
+  it("free times and appointments of a day end at the clinic's next midnight, also if its clocks change", async () => {
+    await world.openTab("Appointments");
+    const readWindow = async (path: string, button: string) => {
+      const isRequest = (url: string) => url.includes(`${path}?`);
+      const [request] = await Promise.all([
+        page.waitForRequest((found) => isRequest(found.url())),
+        world.clickButton(button),
+      ]);
+      const query = new URL(request.url()).searchParams;
+      return [query.get("from"), query.get("to")];
+    };
+    for (const [date, ...window] of [
+      ["2027-10-31", "2027-10-30T23:00:00.000Z", "2027-11-01T00:00:00.000Z"],
+      ["2027-03-28", "2027-03-28T00:00:00.000Z", "2027-03-28T23:00:00.000Z"],
+    ] as const) {
+      await page.getByLabel("Start (Europe/London)").fill(`${date}T10:00`);
+      expect(await readWindow("/slots", "Find free times")).to.deep.equal(window);
+      await page.locator("#window-from").fill(date);
+      await page.locator("#window-days").selectOption("1");
+      expect(await readWindow("/appointments", "Show")).to.deep.equal(window);
+    }
+    await world.openTab("Webhooks");
+  });
+
   it("the URL contains tab, endpoint and filters, for the Back button, bookmarks and shared links", async () => {
     const requestUrl = (condition: (query: URLSearchParams) => boolean) =>
       page.waitForRequest((request) => {

@@ -10,7 +10,7 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 import { openDatabase } from "../../support/connections.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createPartnerWorld, createTestOperatorContext, sendRequest } from "../../support/partner.ts";
-import { setUpFeed } from "./feed.ts";
+import { REBUILD_SQL, setUpFeed } from "./feed.ts";
 
 interface Changes {
   appointments: { id: string; status: string; revision: number }[];
@@ -173,6 +173,26 @@ describe("the list of changed appointments", () => {
     expect(listIds(second)).to.not.include.members(listIds(first));
     await partner.request("POST", "/sandbox/reset");
     expect((await readSandbox(first.changes.cursor)).body.error).to.equal("unknown_cursor");
+  });
+
+  it("a cursor from the time of a quarantine is valid until a rebuild, also if more streams are quarantined", async () => {
+    await request();
+    const { changes } = await awaitChanges(1);
+    const owner = openDatabase(api.database.urls.projection);
+    const quarantine = () =>
+      owner.query(
+        `INSERT INTO ${READ_MODEL_SCHEMA}.quarantined_stream (stream, revision, position, event_type, cause, clinic_id, since, events)
+         VALUES ($1, 0, 1, 'Unknown', 'unknown', $2, now(), 1)`,
+        [`appointment-${randomUUID()}`, world.clinicId],
+      );
+    await quarantine();
+    const next = await request();
+    const page = await awaitChanges(1, changes.cursor);
+    await quarantine();
+    expect((await read(page.changes.cursor)).appointments).to.deep.equal([]);
+    await owner.query(`BEGIN; ${REBUILD_SQL}; DELETE FROM ${READ_MODEL_SCHEMA}.quarantined_stream; COMMIT`);
+    expect((await list(page.changes.cursor)).body.error).to.equal("unknown_cursor");
+    expect(listIds(await read(changes.cursor))).to.deep.equal([next]);
   });
 
   it("parameters of the window are ignored next to updatedSince", async () => {

@@ -62,7 +62,7 @@ describe("the feed of events", () => {
     const place = { position, eventId: events[0]!.id, subjectId: world.clinicId, memory: "" };
     const moved = formatEventCursor({ ...place, position: String(BigInt(position) + 1n) });
     const unknown = formatEventCursor({ ...place, eventId: randomUUID() });
-    const [badGap, otherGap] = ["o1:2:3:", "*:9223372036854775808:0:"].map((memory) =>
+    const [badGap, otherGap] = ["1:2:3", "9223372036854775808:1"].map((memory) =>
       formatEventCursor({ ...place, memory }),
     );
     for (const [after, partner] of [
@@ -245,12 +245,13 @@ describe("the feed of events", () => {
         expect(events[0]?.data.appointment?.id).to.equal(id);
       });
 
-      /** Sends requests that wait. On a busy machine, some must be sent again, because they are not counted in time. */
+      /** Sends requests that wait. On a busy machine, some must be sent again: too many start at once. */
       const send = (count: number, cursor: string, mayRepeat = () => true) =>
         Array.from({ length: count }, async () => {
           for (;;) {
             const response = await list(`after=${cursor}&wait=25`, world, service.url);
-            if (response.status !== 503 || !mayRepeat()) return response;
+            if ((response.status !== 503 && response.body.error !== "rate_limit_exceeded") || !mayRepeat())
+              return response;
           }
         });
 

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { confirmAppointment, requestAppointment } from "../../../command/operations/appointment-operations.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createPartnerWorld,
@@ -91,3 +92,11 @@ export const awaitWaits = (url: string, count = 1) =>
     const text = await (await fetch(`${url}/metrics`)).text();
     return text.includes(`\npartner_waiting_requests ${count}\n`);
   });
+
+export const CHECKPOINT = `${READ_MODEL_SCHEMA}.checkpoint`;
+
+/** Replaces the table of the checkpoint in a transaction, as a rebuild does. Only a rebuild ends quarantines. */
+export const REBUILD_SQL = `LOCK ${CHECKPOINT};
+  CREATE TABLE ${CHECKPOINT}_next (LIKE ${CHECKPOINT}); INSERT INTO ${CHECKPOINT}_next TABLE ${CHECKPOINT};
+  GRANT SELECT ON ${CHECKPOINT}_next TO clinic_query, clinic_command;
+  DROP TABLE ${CHECKPOINT}; ALTER TABLE ${CHECKPOINT}_next RENAME TO checkpoint`;

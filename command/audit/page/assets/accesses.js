@@ -113,8 +113,7 @@ function getRange(period) {
   if (period === "all") return {};
   if (period !== "day") return { from: new Date(Date.now() - Number(period) * DAY_MS).toISOString() };
   const day = getElement("access-day").value;
-  const nextDay = new Date(Date.parse(day) + DAY_MS).toISOString().slice(0, 10);
-  return { from: toInstant(day, getTimeZone()), to: toInstant(nextDay, getTimeZone()) };
+  return { from: toInstant(day, getTimeZone()), to: toInstant(day, getTimeZone(), 1) };
 }
 
 /** Lists the actors of the accesses, each with the number of their accesses. */

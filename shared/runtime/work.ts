@@ -118,14 +118,15 @@ const RETRY_DELAYS_MS = { firstMs: 100, maxMs: 3_000 };
 const LONG_RUN_MS = 60_000;
 
 /**
- * Calls `run` until it succeeds, and waits after each failure. By default, retries only after failures of servers.
+ * Calls `run` until it succeeds, and waits after each failure. By default, retries unless an item is the cause or the
+ * loop must stop.
  *
  * @throws an error that `shouldRetry` rejects, and any error after the signal has aborted
  */
 export async function retry<Result>(
   { name, logger, signal, report }: Loop,
   run: () => Promise<Result>,
-  shouldRetry: (error: unknown) => boolean | Promise<boolean> = (error) => classify(error) === "server",
+  shouldRetry: (error: unknown) => boolean | Promise<boolean> = (error) => ["server", "slow"].includes(classify(error)),
 ): Promise<Result> {
   const backoff = createBackoff(RETRY_DELAYS_MS);
   for (;;) {

@@ -32,11 +32,12 @@ async function run({ batches, outages }: Scenario) {
   const fates = batches.flat();
   const [handled, aside, reports]: [number[], Set<number>, unknown[]] = [[], new Set(), []];
   let callCount = 0;
-  const call = async (effect: () => void) => {
+  // Several timeouts of one item in `handle` would count against the item.
+  const call = async (effect: () => void, createError: () => Error = () => createDatabaseError("57014")) => {
     callCount += 1;
-    if (outages.get(callCount) === "refused") throw new ServerError();
+    if (outages.get(callCount) === "refused") throw createError();
     effect();
-    if (outages.get(callCount) === "response lost") throw new ServerError();
+    if (outages.get(callCount) === "response lost") throw createError();
   };
   let takenCount = 0;
   let nextItem = 0;
@@ -50,14 +51,17 @@ async function run({ batches, outages }: Scenario) {
       return batch?.map(() => nextItem++);
     },
     handle: (items: readonly number[]) =>
-      call(() => {
-        const index = items.findIndex((item) => fates[item] !== "good");
-        const fate = fates[items[index] ?? -1];
-        if (fate === "slow") throw createDatabaseError("57014");
-        if (fate !== undefined) throw refusals[index % 2]?.();
-        // A repeated transaction changes nothing.
-        handled.push(...items.filter((item) => !handled.includes(item)));
-      }),
+      call(
+        () => {
+          const index = items.findIndex((item) => fates[item] !== "good");
+          const fate = fates[items[index] ?? -1];
+          if (fate === "slow") throw createDatabaseError("57014");
+          if (fate !== undefined) throw refusals[index % 2]?.();
+          // A repeated transaction changes nothing.
+          handled.push(...items.filter((item) => !handled.includes(item)));
+        },
+        () => new ServerError(),
+      ),
     setAside: (item: number) =>
       call(() => {
         if (fates[item] === "fatal") throw new StopError("stop");

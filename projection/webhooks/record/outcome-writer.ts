@@ -46,7 +46,8 @@ const SKIP_LOCKED_MS = 5_000;
 const MAX_WAITING = 2_000;
 
 /**
- * Writes the outcomes of attempts in batches until the buffer is closed and empty. If another transaction has locked
+ * Writes the outcomes of attempts in batches until the buffer is closed and empty. The signal must abort when the buffer
+ * closes: a failure or a locked row then no longer delays the end. If another transaction has locked
  * the rows of an outcome, only this outcome waits. If the database refuses a value of an outcome, writes the outcome
  * without the response body.
  */
@@ -61,10 +62,12 @@ export function runOutcomeWriter(
   let triedAt = 0;
   let skipUntil = 0;
   const write = async (outcomes: readonly FinishedAttempt[]): Promise<void> => {
-    const writing = { skipsLocked: performance.now() < skipUntil, now: clock() };
-    const { writtenIds, releasedEndpoints } = await writeOutcomes(pool, outcomes, writing).catch((error: unknown) => {
-      if (isLockTimeout(error)) skipUntil = performance.now() + SKIP_LOCKED_MS;
-      throw error;
+    const tryToWrite = () =>
+      writeOutcomes(pool, outcomes, { skipsLocked: performance.now() < skipUntil, now: clock() });
+    const { writtenIds, releasedEndpoints } = await tryToWrite().catch((error: unknown) => {
+      if (!isLockTimeout(error)) throw error;
+      skipUntil = performance.now() + SKIP_LOCKED_MS;
+      return tryToWrite();
     });
     options.onDue(releasedEndpoints);
     const [written, locked] = [true, false].map((isWritten) =>
@@ -78,7 +81,7 @@ export function runOutcomeWriter(
     logger.warn({ count: outcomes.length }, "Outcomes of attempts wait for locked rows.");
     skipUntil = performance.now() + SKIP_LOCKED_MS;
     onWaiting(outcomes);
-    // Without room, or at the end of the role, the attempts are repeated after their leases.
+    // Without room, or at the end, the attempts are repeated after their leases.
     const roomCount = signal.aborted ? 0 : MAX_WAITING - waiting.length;
     waiting.push(...outcomes.slice(0, roomCount));
     onWritten(outcomes.slice(roomCount));
@@ -106,5 +109,5 @@ export function runOutcomeWriter(
       await divide([{ ...outcome, result: { ...outcome.result, responseBody: null } }], work);
     },
   };
-  return runWork(work, options.createLoop("outcomes"));
+  return runWork(work, { ...options.createLoop("outcomes"), signal });
 }

@@ -170,6 +170,23 @@ describe("a fault that concerns one endpoint", () => {
       expect(receiver.requests.filter(({ path }) => path === "/faulty")).to.have.length(faultyIds.length);
     });
 
+  it("does not stop the outcomes of other attempts while the role stops", async () => {
+    receiver.setDefaultReaction({ delayMs: 500 });
+    const request = async ({ clinicId }: Endpoint) => (await world.requestAppointment(clinicId)).eventId;
+    receiver.setDefaultReaction({ mode: "hold" }, "/faulty");
+    const faultyId = await request(faultyEndpoint);
+    await eventually("the attempt", () => receiver.countHeldRequests() === 1);
+    await whileLocked(async () => {
+      receiver.release();
+      await world.awaitStatus(await request(endpoint), endpoint, "delivered");
+      const id = await request(endpoint);
+      await eventually("the last request", () => receiver.requests.length === 3);
+      await world.stopRoles(webhooks);
+      expect(await world.readDelivery(id, endpoint)).to.deep.include({ status: "delivered" });
+      expect(await world.readDelivery(faultyId, faultyEndpoint)).to.deep.include({ status: "pending" });
+    });
+  });
+
   it("does not stop the outcomes of other attempts while somebody locks the record of its failures", async () => {
     for (const path of ["/", "/faulty"]) receiver.setDefaultReaction({ status: 500 }, path);
     const request = async ({ clinicId }: Endpoint) => (await world.requestAppointment(clinicId)).eventId;

@@ -138,25 +138,27 @@ describe("a loop of work", () => {
     "a failure is unknown": new TypeError("undefined is not a function"),
   };
   for (const [title, error] of Object.entries(endlessFailures))
-    it(`while ${title}, also for other work, nothing is set aside, and an abort ends the loop`, async () => {
+    it(`while ${title}, also for other work, nothing is set aside, and an abort ends the loop before its next items`, async () => {
       const controller = new AbortController();
       let failureCount = 0;
-      const loop = {
-        ...createLoop(controller.signal),
-        report: (reported: unknown) => {
-          if (reported === error) failureCount += 1;
-          if (failureCount === 4) controller.abort();
-        },
-      };
       const fail = () => Promise.reject(error);
+      const handle = () => {
+        failureCount += 1;
+        if (failureCount === 4) controller.abort();
+        return fail();
+      };
       let isSetAside = false;
       const setAside = () => {
         isSetAside = true;
         controller.abort();
       };
-      const take = async () => (controller.signal.aborted ? undefined : [1]);
-      await runWork({ take, handle: fail, setAside, probe: fail }, loop);
-      expect([failureCount, isSetAside]).to.deep.equal([4, false]);
+      let takenCount = 0;
+      const take = async () => {
+        takenCount += 1;
+        return controller.signal.aborted ? undefined : [1];
+      };
+      await runWork({ take, handle, setAside, probe: fail }, createLoop(controller.signal));
+      expect([failureCount, isSetAside, takenCount]).to.deep.equal([4, false, 1]);
     });
 
   it("a job is repeated after every error", async () => {

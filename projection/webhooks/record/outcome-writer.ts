@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { pause } from "../../../shared/runtime/backoff.ts";
 import type { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
-import { isLockTimeout } from "../../../shared/runtime/failures.ts";
+import { classify, isLockTimeout } from "../../../shared/runtime/failures.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { divide, type Loop, runWork } from "../../../shared/runtime/work.ts";
 import type { DueEndpoint } from "../schedule/schedule.ts";
@@ -100,7 +100,11 @@ export function runOutcomeWriter(
         waiting.length > 0 ? finishedAttempts.takeNow(MAX_BATCH_SIZE) : await finishedAttempts.take(MAX_BATCH_SIZE);
       return outcomes.length > 0 || (waiting.length > 0 && !signal.aborted) ? outcomes : undefined;
     },
-    handle: write,
+    handle: (outcomes: readonly FinishedAttempt[]) =>
+      write(outcomes).catch((error: unknown) => {
+        // An unknown error is retried, so the outcomes wait until an operator has acted.
+        throw classify(error) === "stop" ? new Error((error as Error).message, { cause: error }) : error;
+      }),
     async setAside(outcome: FinishedAttempt, error: unknown) {
       const { deliveryId, endpointId } = outcome.delivery;
       logger.error({ error, deliveryId, endpointId }, "The outcome of an attempt cannot be stored completely.");

@@ -47,9 +47,9 @@ const MAX_WAITING = 2_000;
 
 /**
  * Writes the outcomes of attempts in batches until the buffer is closed and empty. The signal must abort when the buffer
- * closes: a failure or a locked row then no longer delays the end. If another transaction has locked
- * the rows of an outcome, only this outcome waits. If the database refuses a value of an outcome, writes the outcome
- * without the response body.
+ * closes: a failure or a locked row then no longer delays the end. If another transaction has locked the rows of an
+ * outcome, only this outcome waits. If the database refuses a value of an outcome, writes the outcome without the
+ * response body.
  */
 export function runOutcomeWriter(
   options: OutcomeWriterOptions,
@@ -58,8 +58,7 @@ export function runOutcomeWriter(
   signal: AbortSignal,
 ): Promise<void> {
   const { pool, logger, clock } = options;
-  let waiting: FinishedAttempt[] = [];
-  let triedAt = 0;
+  let waitingCount = 0;
   let skipUntil = 0;
   const write = async (outcomes: readonly FinishedAttempt[]): Promise<void> => {
     const tryToWrite = () =>
@@ -82,23 +81,22 @@ export function runOutcomeWriter(
     skipUntil = performance.now() + SKIP_LOCKED_MS;
     onWaiting(outcomes);
     // Without room, or at the end, the attempts are repeated after their leases.
-    const roomCount = signal.aborted ? 0 : MAX_WAITING - waiting.length;
-    waiting.push(...outcomes.slice(0, roomCount));
+    const roomCount = signal.aborted ? 0 : MAX_WAITING - waitingCount;
+    const waiting = outcomes.slice(0, roomCount);
     onWritten(outcomes.slice(roomCount));
-  };
-  const takeWaiting = () => {
-    const outcomes = waiting.slice(0, MAX_BATCH_SIZE);
-    waiting = waiting.slice(MAX_BATCH_SIZE);
-    triedAt = performance.now();
-    return outcomes;
+    waitingCount += waiting.length;
+    // After the end, the closed buffer drops the outcomes.
+    const pushAgain = () => {
+      waitingCount -= waiting.length;
+      for (const outcome of waiting) void finishedAttempts.push(outcome);
+    };
+    setTimeout(pushAgain, LOCKED_INTERVAL_MS).unref();
   };
   const work = {
     async take() {
       await pause(WRITE_INTERVAL_MS, signal);
-      if (waiting.length > 0 && performance.now() - triedAt >= LOCKED_INTERVAL_MS) return takeWaiting();
-      const outcomes =
-        waiting.length > 0 ? finishedAttempts.takeNow(MAX_BATCH_SIZE) : await finishedAttempts.take(MAX_BATCH_SIZE);
-      return outcomes.length > 0 || (waiting.length > 0 && !signal.aborted) ? outcomes : undefined;
+      const outcomes = await finishedAttempts.take(MAX_BATCH_SIZE);
+      return outcomes.length > 0 ? outcomes : undefined;
     },
     handle: (outcomes: readonly FinishedAttempt[]) =>
       write(outcomes).catch((error: unknown) => {

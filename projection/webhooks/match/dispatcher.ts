@@ -9,7 +9,7 @@ import type { Logger } from "../../../shared/runtime/logger.ts";
 import { type Loop, runWork } from "../../../shared/runtime/work.ts";
 import { setEventAside } from "../../checkpoints/late-events.ts";
 import { takeOverCheckpoint } from "../../checkpoints/webhook-checkpoints.ts";
-import type { EventStream } from "../../relay/event-stream.ts";
+import type { EventStream } from "../../nats/event-stream.ts";
 import { MESSAGE_HEADERS } from "../../relay/publish.ts";
 import type { DueEndpoint } from "../schedule/schedule.ts";
 import { addDeliveries, MAX_BATCH_SIZE } from "./add-deliveries.ts";

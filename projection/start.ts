@@ -19,9 +19,9 @@ import { startTracing, TRACING_SETTING_NAMES } from "../shared/tracing/start-tra
 import { createAsymmetricSigner } from "../shared/webhooks/asymmetric-signature.ts";
 import type { LogAndDatabase } from "./checkpoints/same-log.ts";
 import { startProjectors } from "./engine/projectors.ts";
+import { NATS_SETTING_NAMES, validateNatsSettings } from "./nats/nats-settings.ts";
 import { requirePreparedDatabase } from "./prepare-database.ts";
 import { readModels } from "./read-models/all.ts";
-import { NATS_SETTING_NAMES, validateNatsSettings } from "./relay/nats-settings.ts";
 import { startRelay } from "./relay/relay.ts";
 import type { Role } from "./roles/role.ts";
 import { createMetrics, type Metrics } from "./status/metrics.ts";

@@ -73,7 +73,7 @@ const EXEMPTIONS: Record<string, string[]> = {
     "deploy/local/servers/postgres-home.ts execFile",
     "deploy/local/servers/postgres.ts execFile",
     "deploy/local/setup/system-package.ts execFile",
-    "projection/relay/nats-session.ts await connect(",
+    "projection/nats/nats-session.ts await connect(",
     "shared/eventstore/connect.ts EventStoreDBClient.connectionString(",
     'shared/eventstore/read-log.ts .once("pipe"',
     "shared/tracing/otlp-spans.ts new OTLPTraceExporter",

@@ -11,10 +11,10 @@ import { type Checkpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { findLogDifference, requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
 import { readWebhookCheckpoint, setWebhookCheckpoints } from "../checkpoints/webhook-checkpoints.ts";
 import { type RebuildOptions, rebuild } from "../engine/rebuild.ts";
+import { deleteEventStream, deriveStreamNames, JETSTREAM_OPTIONS } from "../nats/event-stream.ts";
+import { NatsUnavailableError, withNats } from "../nats/nats-session.ts";
+import type { NatsSettings } from "../nats/nats-settings.ts";
 import { CommandRefusedError } from "../quarantine/confirmed-types.ts";
-import { deleteEventStream, deriveStreamNames, JETSTREAM_OPTIONS } from "../relay/event-stream.ts";
-import { NatsUnavailableError, withNats } from "../relay/nats-session.ts";
-import type { NatsSettings } from "../relay/nats-settings.ts";
 
 interface AdoptionOptions extends Omit<RebuildOptions, "adopt"> {
   databaseUrl: string;

@@ -56,9 +56,3 @@ export function takeOverCheckpoint(pool: Pool, name: WebhookCheckpointName): Pro
     return { ...checkpoint, readModels: READ_MODEL_SCHEMA };
   });
 }
-
-/** Returns the schemas of the read models to which the checkpoints belong, see {@link takeOverCheckpoint}. */
-export async function listReferencedReadModels(db: Pool | ClientBase): Promise<string[]> {
-  const { rows } = await db.query<{ name: string }>("SELECT DISTINCT read_models AS name FROM webhooks.checkpoint");
-  return rows.map(({ name }) => name);
-}

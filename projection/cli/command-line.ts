@@ -18,9 +18,9 @@ import { createLogger, type Logger } from "../../shared/runtime/logger.ts";
 import { isFilled } from "../checkpoints/checkpoint.ts";
 import { DifferentLogError } from "../checkpoints/same-log.ts";
 import { readInThread } from "../engine/read-log.ts";
+import { NATS_SETTING_NAMES, validateNatsSettings } from "../nats/nats-settings.ts";
 import { prepareDatabase, requirePreparedDatabase, toDatabaseError } from "../prepare-database.ts";
 import { CommandRefusedError, confirmType } from "../quarantine/confirmed-types.ts";
-import { NATS_SETTING_NAMES, validateNatsSettings } from "../relay/nats-settings.ts";
 import { ProjectionError } from "../roles/role.ts";
 import {
   adoptCurrentLog,

@@ -12,8 +12,8 @@ import { listOtherReadModels, pruneReadModels, scrub } from "../engine/prune.ts"
 import type { ReadLog } from "../engine/read-log.ts";
 import { rebuild } from "../engine/rebuild.ts";
 import { verify } from "../engine/verify.ts";
+import type { NatsSettings } from "../nats/nats-settings.ts";
 import { readModels } from "../read-models/all.ts";
-import type { NatsSettings } from "../relay/nats-settings.ts";
 
 export interface CommandContext extends LogAndDatabase {
   /** Keys of personal data. The first use reads PERSONAL_DATA_KEYS. */

@@ -1,4 +1,3 @@
-import type { Pool } from "pg";
 import { isCatalogType } from "../../shared/domain/events/catalog.ts";
 import type { SubscriptionItem } from "../../shared/eventstore/subscription.ts";
 import { WAITS_FOR_SANDBOX } from "../quarantine/quarantined-streams.ts";
@@ -57,13 +56,6 @@ export function judgeOutcomes(
       eventType === type && cause !== WAITS_FOR_SANDBOX && position > confirmedPosition && position <= lastPosition;
     return [...quarantinedStreams.values()].filter(isCounted).length;
   }
-}
-
-export async function readOutcomes(pool: Pool, schema: string): Promise<Map<string, string>> {
-  const { rows } = await pool.query<{ type: string; outcomes: string }>(
-    `SELECT event_type AS type, outcomes FROM ${schema}.event_outcome`,
-  );
-  return new Map(rows.map(({ type, outcomes }) => [type, outcomes]));
 }
 
 /** Stores changed outcomes. After 1,000 events of a type without a failure, its outcomes no longer change. */

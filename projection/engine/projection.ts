@@ -12,7 +12,6 @@ import { readConfirmedTypes } from "../quarantine/confirmed-types.ts";
 import { readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
 import { LeadershipLostError, OTHER_RELEASE } from "../roles/role.ts";
 import { computeFingerprint } from "./ddl.ts";
-import { readOutcomes } from "./fuse.ts";
 import type { ProjectionOptions, ProjectionProgress, ProjectionRun } from "./projection-options.ts";
 import { readInCallingThread } from "./read-log.ts";
 import { createProjectionWork } from "./write-items.ts";
@@ -93,11 +92,14 @@ async function runSubscription(
   if (loop.signal.aborted) return;
   await requireMatchingLog(options, checkpoint);
   if (hasReachedEnd(options, progress)) return;
+  const { rows } = await pool.query<{ type: string; outcomes: string }>(
+    `SELECT event_type AS type, outcomes FROM ${schema}.event_outcome`,
+  );
   const projectionRun: ProjectionRun = {
     ...{ options, checkpoint, progress, report },
     confirmedTypes: await readConfirmedTypes(client),
     quarantinedStreams: await readQuarantinedStreams(pool, schema),
-    outcomes: await readOutcomes(pool, schema),
+    outcomes: new Map(rows.map(({ type, outcomes }) => [type, outcomes])),
   };
   const buffer = new BoundedBuffer<SubscriptionItem>(MAX_BUFFERED_ITEMS);
   if (options.fillsUnusedTables) buffer.setMinimum(MAX_BATCH_ITEMS);

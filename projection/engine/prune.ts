@@ -5,7 +5,6 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { isFilled } from "../checkpoints/checkpoint.ts";
-import { listReferencedReadModels } from "../checkpoints/webhook-checkpoints.ts";
 import { dropSchema, runWhenUnlocked, withMaintenanceLock } from "./maintenance.ts";
 import type { AnyReadModel } from "./read-model.ts";
 import { FORMER_SCHEMA, NEXT_SCHEMA } from "./rebuild.ts";
@@ -44,9 +43,11 @@ export async function pruneReadModels(pool: pg.Pool, signal: AbortSignal, unused
     throw new StartError("The read models of this release are not filled yet, so the other read models are kept.");
   }
   return withMaintenanceLock(pool, async (connection) => {
-    const referencedSchemas = await listReferencedReadModels(connection);
+    const { rows } = await connection.query<{ schema: string }>(
+      "SELECT read_models AS schema FROM webhooks.checkpoint",
+    );
     const otherSchemas = await listOtherReadModels(connection);
-    const schemas = otherSchemas.filter((schema) => !referencedSchemas.includes(schema));
+    const schemas = otherSchemas.filter((name) => !rows.some(({ schema }) => schema === name));
     await lockUnused(connection, schemas, unusedMs, signal);
     for (const schema of schemas) await dropSchema(connection, schema, signal);
     return signal.aborted ? [] : schemas;

@@ -11,7 +11,7 @@ import type { Logger } from "../../shared/runtime/logger.ts";
 import { endWith, startSpan } from "../../shared/tracing/span.ts";
 import { setEventAside } from "../checkpoints/late-events.ts";
 import type { WebhookCheckpoint } from "../checkpoints/webhook-checkpoints.ts";
-import { type EventStream, isApiError } from "./event-stream.ts";
+import { type EventStream, isApiError } from "../nats/event-stream.ts";
 
 /** Headers of a message. Positions are decimal numbers. Only their order has a meaning. */
 export const MESSAGE_HEADERS = {

@@ -9,16 +9,16 @@ import type { Logger } from "../../shared/runtime/logger.ts";
 import { repeat } from "../../shared/runtime/work.ts";
 import { requireSameLog, watchSameLog } from "../checkpoints/same-log.ts";
 import { takeOverCheckpoint, type WebhookCheckpoint } from "../checkpoints/webhook-checkpoints.ts";
-import { type Detail, type Role, type RoleDeps, type RoleStatus, startRole, toLastError } from "../roles/role.ts";
 import {
   deriveStreamNames,
   type EventStream,
   ensureEventStream,
   JETSTREAM_OPTIONS,
   MAX_MESSAGE_AGE,
-} from "./event-stream.ts";
-import { withNats } from "./nats-session.ts";
-import type { NatsSettings } from "./nats-settings.ts";
+} from "../nats/event-stream.ts";
+import { withNats } from "../nats/nats-session.ts";
+import type { NatsSettings } from "../nats/nats-settings.ts";
+import { type Detail, type Role, type RoleDeps, type RoleStatus, startRole, toLastError } from "../roles/role.ts";
 import { publishEvents, recordPublished, selectEvents } from "./publish.ts";
 
 interface RelayOptions extends RoleDeps {

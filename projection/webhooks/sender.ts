@@ -86,7 +86,8 @@ export class Sender {
       onWritten: (outcomes: readonly FinishedAttempt[]) => this.#release(outcomes),
       onWaiting: (outcomes: readonly FinishedAttempt[]) => this.#endCounting(outcomes),
     };
-    const writePromise = runOutcomeWriter(this.#options, this.#finishedAttempts, callbacks, signal);
+    const attemptsController = new AbortController();
+    const writePromise = runOutcomeWriter(this.#options, this.#finishedAttempts, callbacks, attemptsController.signal);
     const sleepUntilDue = () => {
       const hasDue = Object.values(this.#schedules).some((schedule) => schedule.hasDue);
       return this.#claimNotifier.sleep(hasDue ? MAX_CLAIM_INTERVAL_MS : IDLE_SEARCH_INTERVAL_MS, signal);
@@ -100,6 +101,7 @@ export class Sender {
     this.#isStopped = true;
     await this.#finishAttempts();
     this.#finishedAttempts.close();
+    attemptsController.abort();
     await writePromise;
     await this.#releaseInterrupted();
   }

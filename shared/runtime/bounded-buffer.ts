@@ -69,10 +69,6 @@ export class BoundedBuffer<T> {
         this.#wakeConsumer = resolve;
       });
     }
-    return this.takeNow(maxItems);
-  }
-
-  takeNow(maxItems: number): T[] {
     const takenItems = this.#items.splice(0, maxItems);
     this.#wakeProducers();
     return takenItems;

@@ -12,7 +12,10 @@ export interface Loop {
 }
 
 export interface Work<Item> {
-  /** Waits for items, and returns the next items to handle; undefined at the end, for example after an abort. */
+  /**
+   * Waits for items, and returns the next items to handle; undefined at the end, for example after an abort. Called
+   * again only if all items of the previous call were handled or set aside.
+   */
   take(): Promise<readonly Item[] | undefined>;
   /** Handles all items together, or none. May be called again with the same items, because a response can be lost. */
   handle(items: readonly Item[]): Promise<void>;
@@ -32,14 +35,11 @@ export interface Work<Item> {
 /**
  * Handles items until there are no more, or the signal aborts. {@link classify} decides what a failure means. If a
  * server fails, tries the same items again, so that no item is lost. If an item fails, skips only this item, with
- * `setAside`.
+ * `setAside`. The first failure of a server after an abort ends the loop.
  *
  * @throws an error after which the loop must stop
  */
 export async function runWork<Item>(work: Work<Item>, loop: Loop): Promise<void> {
-  const ignoreAbort = (error: unknown) => {
-    if (!loop.signal.aborted) throw error;
-  };
   const handle = (items: readonly Item[]) => {
     let timeoutCount = 0;
     return retry(
@@ -54,10 +54,14 @@ export async function runWork<Item>(work: Work<Item>, loop: Loop): Promise<void>
     );
   };
   const setAside = (item: Item, error: unknown) => retry(loop, async () => work.setAside(item, error));
-  for (;;) {
-    const items = await retry(loop, work.take).catch(ignoreAbort);
-    if (!items) return;
-    await divide(items, { handle, setAside }).catch(ignoreAbort);
+  try {
+    for (;;) {
+      const items = await retry(loop, work.take);
+      if (!items) return;
+      await divide(items, { handle, setAside });
+    }
+  } catch (error) {
+    if (!loop.signal.aborted) throw error;
   }
 }
 
@@ -118,14 +122,15 @@ const RETRY_DELAYS_MS = { firstMs: 100, maxMs: 3_000 };
 const LONG_RUN_MS = 60_000;
 
 /**
- * Calls `run` until it succeeds, and waits after each failure. By default, retries only after failures of servers.
+ * Calls `run` until it succeeds, and waits after each failure. By default, retries unless an item is the cause or the
+ * loop must stop.
  *
- * @throws an error that `shouldRetry` rejects, and any error after the signal has aborted
+ * @throws an error that `shouldRetry` rejects, and an `AbortError` for other errors after the signal has aborted
  */
 export async function retry<Result>(
   { name, logger, signal, report }: Loop,
   run: () => Promise<Result>,
-  shouldRetry: (error: unknown) => boolean | Promise<boolean> = (error) => classify(error) === "server",
+  shouldRetry: (error: unknown) => boolean | Promise<boolean> = (error) => ["server", "slow"].includes(classify(error)),
 ): Promise<Result> {
   const backoff = createBackoff(RETRY_DELAYS_MS);
   for (;;) {
@@ -135,7 +140,8 @@ export async function retry<Result>(
       report(null);
       return result;
     } catch (error) {
-      if (signal.aborted || !(await shouldRetry(error))) throw error;
+      if (!(await shouldRetry(error))) throw error;
+      signal.throwIfAborted();
       logger.warn({ error, loop: name }, "A loop failed and will be retried.");
       report(error);
     }

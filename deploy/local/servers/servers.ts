@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import fs from "node:fs";
 import net from "node:net";
-import { connectNats } from "../../../projection/relay/nats-session.ts";
-import { NATS_SETTING_NAMES, validateNatsSettings } from "../../../projection/relay/nats-settings.ts";
+import { connectNats } from "../../../projection/nats/nats-session.ts";
+import { NATS_SETTING_NAMES, validateNatsSettings } from "../../../projection/nats/nats-settings.ts";
 import { connectEventStore, requireEventStore } from "../../../shared/eventstore/connect.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { type LocalRoot, type LocalSecrets, openLocalRoot } from "../setup/local-root.ts";

@@ -1,4 +1,4 @@
-import { NATS_SETTING_NAMES } from "../../../projection/relay/nats-settings.ts";
+import { NATS_SETTING_NAMES } from "../../../projection/nats/nats-settings.ts";
 import type { Servers } from "../servers/servers.ts";
 import type { LocalSecrets } from "../setup/local-root.ts";
 import type { Ports } from "../setup/ports.ts";

@@ -4,12 +4,12 @@ import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/read-log.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { onAbort } from "../../../shared/runtime/abort.ts";
 import { createNotifier, pause } from "../../../shared/runtime/backoff.ts";
-import { isStatementTimeout } from "../../../shared/runtime/failures.ts";
+import { isStatementTimeout, StopError } from "../../../shared/runtime/failures.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { type Loop, runWork } from "../../../shared/runtime/work.ts";
 import { setEventAside } from "../../checkpoints/late-events.ts";
 import { takeOverCheckpoint } from "../../checkpoints/webhook-checkpoints.ts";
-import type { EventStream } from "../../relay/event-stream.ts";
+import type { EventStream } from "../../nats/event-stream.ts";
 import { MESSAGE_HEADERS } from "../../relay/publish.ts";
 import type { DueEndpoint } from "../schedule/schedule.ts";
 import { addDeliveries, MAX_BATCH_SIZE } from "./add-deliveries.ts";
@@ -94,7 +94,7 @@ async function setFirstEventAside({ pool, logger }: DispatcherOptions, after: bi
     [after],
   );
   const [event] = rows;
-  if (!event) throw error;
+  if (!event) throw new StopError("A statement fails although there is no event.", { cause: error });
   const { eventId, position, isLate } = event;
   logger.error({ error, eventId }, "The deliveries of an event cannot be stored. They are tried again in ten minutes.");
   const cause = isStatementTimeout(error)

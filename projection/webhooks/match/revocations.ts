@@ -19,7 +19,8 @@ import {
 } from "../../../shared/eventstore/subscription.ts";
 import { readPosition as readModelPosition } from "../../../shared/postgres/read-model-position.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
-import { runTaskGroup } from "../../../shared/runtime/abort.ts";
+import { runTaskGroup, waitUnlessAborted } from "../../../shared/runtime/abort.ts";
+import { pause } from "../../../shared/runtime/backoff.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { type Loop, repeat } from "../../../shared/runtime/work.ts";
 
@@ -78,13 +79,13 @@ export const READ_MODELS_CURRENT_SQL = `
 interface RevocationDeps {
   client: EventStoreDBClient;
   pool: pg.Pool;
-  log: EventLog;
+  log: Pick<EventLog, "readLast">;
   logger: Logger;
 }
 
 /**
- * Time without a response after which the log counts as unavailable. The process may then claim deliveries, although it
- * may not have read all events.
+ * Time without an event, after which the process tests the log. If the log is unavailable, the process may claim
+ * deliveries, although it may not have read all events.
  */
 const SILENCE_TIMEOUT_MS = 5_000;
 
@@ -127,16 +128,21 @@ export class RevocationWatch {
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
-    const { client, pool } = this.#deps;
+    const { client, pool, log } = this.#deps;
     const readPosition = await readModelPosition(pool);
     const after = readPosition === BEFORE_FIRST_EVENT ? undefined : readPosition;
     this.#isFollowing = false;
     let caughtUpCount = 0;
     let itemAt = performance.now();
-    const timer = setInterval(() => {
-      if (performance.now() - itemAt > SILENCE_TIMEOUT_MS) this.#isFollowing = true;
-      void this.#record();
-    }, RECORD_INTERVAL_MS);
+    const watchSilence = async (groupSignal: AbortSignal) => {
+      while (!groupSignal.aborted) {
+        await pause(RECORD_INTERVAL_MS, groupSignal);
+        void this.#record();
+        // The log also sends nothing while it searches a long range without such events.
+        const isSilent = !this.#isFollowing && performance.now() - itemAt > SILENCE_TIMEOUT_MS;
+        if (isSilent && (await waitUnlessAborted(isLogAvailable(log), groupSignal)) === false) this.#isFollowing = true;
+      }
+    };
     const follow = (filter: Filter) => async (groupSignal: AbortSignal) => {
       for await (const item of subscribeToLog({ client, after, filter, signal: groupSignal })) {
         itemAt = performance.now();
@@ -149,14 +155,11 @@ export class RevocationWatch {
       }
       if (!groupSignal.aborted) throw new Error("The event log ended the subscription.");
     };
-    try {
-      await runTaskGroup(signal, [
-        follow(createCategoryFilter(revokingCategories)),
-        follow(eventTypeFilter({ prefixes: ERASURE_TYPES })),
-      ]);
-    } finally {
-      clearInterval(timer);
-    }
+    await runTaskGroup(signal, [
+      follow(createCategoryFilter(revokingCategories)),
+      follow(eventTypeFilter({ prefixes: ERASURE_TYPES })),
+      watchSilence,
+    ]);
   }
 
   /**

@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { pause } from "../../../shared/runtime/backoff.ts";
 import type { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
-import { isLockTimeout } from "../../../shared/runtime/failures.ts";
+import { classify, isLockTimeout } from "../../../shared/runtime/failures.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { divide, type Loop, runWork } from "../../../shared/runtime/work.ts";
 import type { DueEndpoint } from "../schedule/schedule.ts";
@@ -46,9 +46,10 @@ const SKIP_LOCKED_MS = 5_000;
 const MAX_WAITING = 2_000;
 
 /**
- * Writes the outcomes of attempts in batches until the buffer is closed and empty. If another transaction has locked
- * the rows of an outcome, only this outcome waits. If the database refuses a value of an outcome, writes the outcome
- * without the response body.
+ * Writes the outcomes of attempts in batches until the buffer is closed and empty. The signal must abort when the buffer
+ * closes: a failure or a locked row then no longer delays the end. If another transaction has locked the rows of an
+ * outcome, only this outcome waits. If the database refuses a value of an outcome, writes the outcome without the
+ * response body.
  */
 export function runOutcomeWriter(
   options: OutcomeWriterOptions,
@@ -57,14 +58,15 @@ export function runOutcomeWriter(
   signal: AbortSignal,
 ): Promise<void> {
   const { pool, logger, clock } = options;
-  let waiting: FinishedAttempt[] = [];
-  let triedAt = 0;
+  let waitingCount = 0;
   let skipUntil = 0;
   const write = async (outcomes: readonly FinishedAttempt[]): Promise<void> => {
-    const writing = { skipsLocked: performance.now() < skipUntil, now: clock() };
-    const { writtenIds, releasedEndpoints } = await writeOutcomes(pool, outcomes, writing).catch((error: unknown) => {
-      if (isLockTimeout(error)) skipUntil = performance.now() + SKIP_LOCKED_MS;
-      throw error;
+    const tryToWrite = () =>
+      writeOutcomes(pool, outcomes, { skipsLocked: performance.now() < skipUntil, now: clock() });
+    const { writtenIds, releasedEndpoints } = await tryToWrite().catch((error: unknown) => {
+      if (!isLockTimeout(error)) throw error;
+      skipUntil = performance.now() + SKIP_LOCKED_MS;
+      return tryToWrite();
     });
     options.onDue(releasedEndpoints);
     const [written, locked] = [true, false].map((isWritten) =>
@@ -78,26 +80,29 @@ export function runOutcomeWriter(
     logger.warn({ count: outcomes.length }, "Outcomes of attempts wait for locked rows.");
     skipUntil = performance.now() + SKIP_LOCKED_MS;
     onWaiting(outcomes);
-    // Without room, or at the end of the role, the attempts are repeated after their leases.
-    const roomCount = signal.aborted ? 0 : MAX_WAITING - waiting.length;
-    waiting.push(...outcomes.slice(0, roomCount));
+    // Without room, or at the end, the attempts are repeated after their leases.
+    const roomCount = signal.aborted ? 0 : MAX_WAITING - waitingCount;
+    const waiting = outcomes.slice(0, roomCount);
     onWritten(outcomes.slice(roomCount));
-  };
-  const takeWaiting = () => {
-    const outcomes = waiting.slice(0, MAX_BATCH_SIZE);
-    waiting = waiting.slice(MAX_BATCH_SIZE);
-    triedAt = performance.now();
-    return outcomes;
+    waitingCount += waiting.length;
+    // After the end, the closed buffer drops the outcomes.
+    const pushAgain = () => {
+      waitingCount -= waiting.length;
+      for (const outcome of waiting) void finishedAttempts.push(outcome);
+    };
+    setTimeout(pushAgain, LOCKED_INTERVAL_MS).unref();
   };
   const work = {
     async take() {
       await pause(WRITE_INTERVAL_MS, signal);
-      if (waiting.length > 0 && performance.now() - triedAt >= LOCKED_INTERVAL_MS) return takeWaiting();
-      const outcomes =
-        waiting.length > 0 ? finishedAttempts.takeNow(MAX_BATCH_SIZE) : await finishedAttempts.take(MAX_BATCH_SIZE);
-      return outcomes.length > 0 || (waiting.length > 0 && !signal.aborted) ? outcomes : undefined;
+      const outcomes = await finishedAttempts.take(MAX_BATCH_SIZE);
+      return outcomes.length > 0 ? outcomes : undefined;
     },
-    handle: write,
+    handle: (outcomes: readonly FinishedAttempt[]) =>
+      write(outcomes).catch((error: unknown) => {
+        // An unknown error is retried, so the outcomes wait until an operator has acted.
+        throw classify(error) === "stop" ? new Error((error as Error).message, { cause: error }) : error;
+      }),
     async setAside(outcome: FinishedAttempt, error: unknown) {
       const { deliveryId, endpointId } = outcome.delivery;
       logger.error({ error, deliveryId, endpointId }, "The outcome of an attempt cannot be stored completely.");
@@ -106,5 +111,5 @@ export function runOutcomeWriter(
       await divide([{ ...outcome, result: { ...outcome.result, responseBody: null } }], work);
     },
   };
-  return runWork(work, options.createLoop("outcomes"));
+  return runWork(work, { ...options.createLoop("outcomes"), signal });
 }

@@ -2,7 +2,7 @@ import type pg from "pg";
 import type { ReplayOutcome } from "../../../shared/domain/events/partner.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { inTransaction } from "../../../shared/postgres/pool.ts";
-import { isLockTimeout, isPostgresUnavailable, isStatementTimeout } from "../../../shared/runtime/failures.ts";
+import { classify, isLockTimeout, isStatementTimeout } from "../../../shared/runtime/failures.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { divide } from "../../../shared/runtime/work.ts";
 import { arrange, listGroups, type OrderableDelivery } from "../match/ordering.ts";
@@ -34,8 +34,8 @@ interface ReplayStepDeps {
 type ReplayStep = "started" | "ended" | "waiting" | "taken";
 
 /**
- * Replays up to one batch of deliveries for each application with unfinished replays. A replay that fails does not hold
- * up other replays.
+ * Replays up to one batch of deliveries for each application with unfinished replays. A replay that fails although
+ * Postgres works does not hold up other replays.
  *
  * @param clock returns milliseconds since 1970
  * @returns true if a batch was replayed, so that more batches may remain
@@ -47,7 +47,7 @@ export async function continueReplays(deps: ReplayStepDeps, clock: () => number)
       steps.push(await continueReplay(deps, replay, clock()));
     } catch (error) {
       // A locked row or a slow statement may concern only this replay.
-      if (isPostgresUnavailable(error) && !isLockTimeout(error) && !isStatementTimeout(error)) throw error;
+      if (!isLockTimeout(error) && !["item", "slow"].includes(classify(error))) throw error;
       deps.logger.error({ error, replayId: replay.replayId }, "A replay failed. It is tried again after others.");
       await moveBack(deps.pool, replay.replayId, clock());
     }

@@ -3,7 +3,7 @@ import path from "node:path";
 import { expect } from "chai";
 import { connect } from "nats";
 import type { Servers } from "../../../deploy/local/servers/servers.ts";
-import { deriveStreamNames } from "../../../projection/relay/event-stream.ts";
+import { deriveStreamNames } from "../../../projection/nats/event-stream.ts";
 import { MESSAGE_HEADERS, publishEvents, selectEvents } from "../../../projection/relay/publish.ts";
 import { renderPublicEvent, type WebhookBody } from "../../../shared/partner-api/webhook-body.ts";
 import { eventually } from "../../support/eventually.ts";

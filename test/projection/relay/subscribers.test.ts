@@ -4,7 +4,7 @@ import path from "node:path";
 import { expect } from "chai";
 import { type ConnectionOptions, connect, type NatsConnection } from "nats";
 import { PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
-import { ensureEventStream, JETSTREAM_OPTIONS } from "../../../projection/relay/event-stream.ts";
+import { ensureEventStream, JETSTREAM_OPTIONS } from "../../../projection/nats/event-stream.ts";
 import { publishEvents } from "../../../projection/relay/publish.ts";
 import { Arrivals } from "../../../projection/webhooks/match/dispatcher.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";

@@ -26,10 +26,10 @@ describe("a fault that concerns one endpoint", () => {
     await world.awaitRows("webhook_endpoint", "true", [], 2);
   });
 
-  /** Lets Postgres refuse a row, as if it had an impossible value. */
-  const refuseRows = (table: string, operation: "INSERT" | "UPDATE", condition: string) =>
+  /** Lets Postgres refuse a row, by default as if it had an impossible value. */
+  const refuseRows = (table: string, operation: "INSERT" | "UPDATE", condition: string, sqlState = "22000") =>
     world.pool.query(
-      `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused' USING ERRCODE = '22000'; END $$;
+      `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused' USING ERRCODE = '${sqlState}'; END $$;
        CREATE TRIGGER refuse BEFORE ${operation} ON webhooks.${table} FOR EACH ROW WHEN (${condition}) EXECUTE FUNCTION refuse()`,
     );
   /** Requests appointments of both clinics in turn. @returns the ids of their events */
@@ -89,6 +89,16 @@ describe("a fault that concerns one endpoint", () => {
       const { attempts } = await world.awaitStatus(id, faultyEndpoint, "delivered");
       expect(attempts.map(({ status_code, answer }) => [status_code, answer])).to.deep.equal([[200, null]]);
     }
+  });
+
+  it("does not send a request again because the role lacks the right to record its outcome", async () => {
+    await refuseRows("attempt", "UPDATE", "true", "42501");
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await eventually("the failure", () => webhooks.getStatus().lastError?.message.startsWith("outcomes"));
+    expect(webhooks.getStatus()).to.deep.include({ state: "running", detail: "waits" });
+    await world.pool.query("DROP TRIGGER refuse ON webhooks.attempt");
+    await world.awaitStatus(eventId, endpoint, "delivered");
+    expect(receiver.requests).to.have.length(1);
   });
 
   /** Runs a test while a transaction holds locks on rows of the faulty endpoint, by default on its deliveries. */
@@ -169,6 +179,23 @@ describe("a fault that concerns one endpoint", () => {
       for (const id of faultyIds) await world.awaitStatus(id, faultyEndpoint, "delivered");
       expect(receiver.requests.filter(({ path }) => path === "/faulty")).to.have.length(faultyIds.length);
     });
+
+  it("does not stop the outcomes of other attempts while the role stops", async () => {
+    receiver.setDefaultReaction({ delayMs: 500 });
+    const request = async ({ clinicId }: Endpoint) => (await world.requestAppointment(clinicId)).eventId;
+    receiver.setDefaultReaction({ mode: "hold" }, "/faulty");
+    const faultyId = await request(faultyEndpoint);
+    await eventually("the attempt", () => receiver.countHeldRequests() === 1);
+    await whileLocked(async () => {
+      receiver.release();
+      await world.awaitStatus(await request(endpoint), endpoint, "delivered");
+      const id = await request(endpoint);
+      await eventually("the last request", () => receiver.requests.length === 3);
+      await world.stopRoles(webhooks);
+      expect(await world.readDelivery(id, endpoint)).to.deep.include({ status: "delivered" });
+      expect(await world.readDelivery(faultyId, faultyEndpoint)).to.deep.include({ status: "pending" });
+    });
+  });
 
   it("does not stop the outcomes of other attempts while somebody locks the record of its failures", async () => {
     for (const path of ["/", "/faulty"]) receiver.setDefaultReaction({ status: 500 }, path);

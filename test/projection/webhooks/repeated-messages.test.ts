@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { connect, headers, type NatsConnection } from "nats";
-import { deriveStreamNames } from "../../../projection/relay/event-stream.ts";
+import { deriveStreamNames } from "../../../projection/nats/event-stream.ts";
 import { MESSAGE_HEADERS } from "../../../projection/relay/publish.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";

@@ -1,13 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { findEndedReplays } from "../../../projection/webhooks/record/record-events.ts";
-import { continueReplay } from "../../../projection/webhooks/replay/continue-replays.ts";
+import { continueReplay, continueReplays } from "../../../projection/webhooks/replay/continue-replays.ts";
 import { findUnfinishedReplays, MAX_BATCH_SIZE } from "../../../projection/webhooks/replay/select-deliveries.ts";
 import type { WebhookReplayEvent } from "../../../shared/domain/events/partner.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/webhooks/delivery-id.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { getRejection } from "../../support/rejection.ts";
 import { useResource } from "../../support/resources.ts";
 import { createWorld, type Endpoint } from "./world.ts";
 
@@ -175,6 +176,23 @@ describe("replays of several deliveries", () => {
       [replay.replayId],
     );
     expect(rows).to.deep.equal([{ replayed_count: 4, not_replayed_count: 1, outcome: "completed" }]);
+  });
+
+  it("a missing right or an unknown error stops all replays, and changes no replay", async () => {
+    await insertDeliveries(1, "failed");
+    const { replayId } = await requestReplay();
+    for (const sqlState of ["42501", "XX000"]) {
+      await world.pool.query(
+        `CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused' USING ERRCODE = '${sqlState}'; END $$;
+         CREATE OR REPLACE TRIGGER refuse BEFORE INSERT ON webhooks.pending_delivery FOR EACH ROW
+           WHEN (NEW.endpoint_id = '${endpoint.endpointId}') EXECUTE FUNCTION refuse()`,
+      );
+      const error = await getRejection(continueReplays(deps(), Date.now));
+      expect(error).to.have.property("code", sqlState);
+    }
+    await world.pool.query("DROP TRIGGER refuse ON webhooks.pending_delivery");
+    const { rowCount } = await world.pool.query("SELECT FROM webhooks.replay WHERE replay_id = $1", [replayId]);
+    expect(rowCount).to.equal(0);
   });
 
   it("only one process works on a replay, and an application gets one batch at a time", async () => {

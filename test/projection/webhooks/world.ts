@@ -6,9 +6,9 @@ import { randomUUID } from "node:crypto";
 import type pg from "pg";
 import { markFilled } from "../../../projection/checkpoints/checkpoint.ts";
 import { startProjectors } from "../../../projection/engine/projectors.ts";
+import type { NatsSettings } from "../../../projection/nats/nats-settings.ts";
 import { ensureReadModels, migrate } from "../../../projection/prepare-database.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
-import type { NatsSettings } from "../../../projection/relay/nats-settings.ts";
 import { startRelay } from "../../../projection/relay/relay.ts";
 import type { Role } from "../../../projection/roles/role.ts";
 import {

@@ -32,11 +32,12 @@ async function run({ batches, outages }: Scenario) {
   const fates = batches.flat();
   const [handled, aside, reports]: [number[], Set<number>, unknown[]] = [[], new Set(), []];
   let callCount = 0;
-  const call = async (effect: () => void) => {
+  // Several timeouts of one item in `handle` would count against the item.
+  const call = async (effect: () => void, createError: () => Error = () => createDatabaseError("57014")) => {
     callCount += 1;
-    if (outages.get(callCount) === "refused") throw new ServerError();
+    if (outages.get(callCount) === "refused") throw createError();
     effect();
-    if (outages.get(callCount) === "response lost") throw new ServerError();
+    if (outages.get(callCount) === "response lost") throw createError();
   };
   let takenCount = 0;
   let nextItem = 0;
@@ -50,14 +51,17 @@ async function run({ batches, outages }: Scenario) {
       return batch?.map(() => nextItem++);
     },
     handle: (items: readonly number[]) =>
-      call(() => {
-        const index = items.findIndex((item) => fates[item] !== "good");
-        const fate = fates[items[index] ?? -1];
-        if (fate === "slow") throw createDatabaseError("57014");
-        if (fate !== undefined) throw refusals[index % 2]?.();
-        // A repeated transaction changes nothing.
-        handled.push(...items.filter((item) => !handled.includes(item)));
-      }),
+      call(
+        () => {
+          const index = items.findIndex((item) => fates[item] !== "good");
+          const fate = fates[items[index] ?? -1];
+          if (fate === "slow") throw createDatabaseError("57014");
+          if (fate !== undefined) throw refusals[index % 2]?.();
+          // A repeated transaction changes nothing.
+          handled.push(...items.filter((item) => !handled.includes(item)));
+        },
+        () => new ServerError(),
+      ),
     setAside: (item: number) =>
       call(() => {
         if (fates[item] === "fatal") throw new StopError("stop");
@@ -134,25 +138,27 @@ describe("a loop of work", () => {
     "a failure is unknown": new TypeError("undefined is not a function"),
   };
   for (const [title, error] of Object.entries(endlessFailures))
-    it(`while ${title}, also for other work, nothing is set aside, and an abort ends the loop`, async () => {
+    it(`while ${title}, also for other work, nothing is set aside, and an abort ends the loop before its next items`, async () => {
       const controller = new AbortController();
       let failureCount = 0;
-      const loop = {
-        ...createLoop(controller.signal),
-        report: (reported: unknown) => {
-          if (reported === error) failureCount += 1;
-          if (failureCount === 4) controller.abort();
-        },
-      };
       const fail = () => Promise.reject(error);
+      const handle = () => {
+        failureCount += 1;
+        if (failureCount === 4) controller.abort();
+        return fail();
+      };
       let isSetAside = false;
       const setAside = () => {
         isSetAside = true;
         controller.abort();
       };
-      const take = async () => (controller.signal.aborted ? undefined : [1]);
-      await runWork({ take, handle: fail, setAside, probe: fail }, loop);
-      expect([failureCount, isSetAside]).to.deep.equal([4, false]);
+      let takenCount = 0;
+      const take = async () => {
+        takenCount += 1;
+        return controller.signal.aborted ? undefined : [1];
+      };
+      await runWork({ take, handle, setAside, probe: fail }, createLoop(controller.signal));
+      expect([failureCount, isSetAside, takenCount]).to.deep.equal([4, false, 1]);
     });
 
   it("a job is repeated after every error", async () => {

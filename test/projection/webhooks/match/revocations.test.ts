@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
+import { PassThrough } from "node:stream";
 import { expect } from "chai";
 import { READ_MODELS_CURRENT_SQL, RevocationWatch } from "../../../../projection/webhooks/match/revocations.ts";
 import type { CatalogEvent } from "../../../../shared/domain/events/catalog.ts";
-import { createEventLog } from "../../../../shared/eventstore/log.ts";
+import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
 import { connectToLog } from "../../../support/connections.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { findFreePort } from "../../../support/free-ports.ts";
@@ -16,8 +17,12 @@ describe("the watch for revocations", () => {
   const world = useResource(createWorld);
 
   /** Runs a watch until the test has ended. */
-  async function whileWatching(test: (watch: RevocationWatch) => Promise<void>, client = world.client): Promise<void> {
-    const watch = new RevocationWatch({ ...world, client, log: createEventLog(client) });
+  async function whileWatching(
+    test: (watch: RevocationWatch) => Promise<void>,
+    client = world.client,
+    log: Pick<EventLog, "readLast"> = createEventLog(client),
+  ): Promise<void> {
+    const watch = new RevocationWatch({ ...world, client, log });
     watch.setReadModelPosition(MAX_POSITION);
     expect(watch.isCurrent).to.equal(false);
     const controller = new AbortController();
@@ -72,6 +77,26 @@ describe("the watch for revocations", () => {
       await eventually("the record", readRevocation);
     });
     expect(await areReadModelsCurrent()).to.equal(false);
+  });
+
+  it("while the log searches for revocations without sending any, the process sends nothing, unless the log becomes unavailable", async () => {
+    const subscribeToAll = () => Object.assign(new PassThrough(), { unsubscribe: async () => undefined });
+    const silentClient = Object.assign(Object.create(world.client), { subscribeToAll });
+    let readCount = 0;
+    const log = {
+      async readLast() {
+        readCount += 1;
+        if (readCount === 3) throw new Error("unavailable");
+        return undefined;
+      },
+    };
+    await whileWatching(
+      async () => {
+        expect(readCount).to.equal(3);
+      },
+      silentClient,
+      log,
+    );
   });
 
   it("a process that starts while the log is unavailable knows the last revocation", async () => {

@@ -1,8 +1,8 @@
 import { createServer } from "node:net";
 import { expect } from "chai";
 import { nkeys } from "nats";
-import { connectNats, NatsUnavailableError } from "../../../projection/relay/nats-session.ts";
-import type { NatsSettings } from "../../../projection/relay/nats-settings.ts";
+import { connectNats, NatsUnavailableError } from "../../../projection/nats/nats-session.ts";
+import type { NatsSettings } from "../../../projection/nats/nats-settings.ts";
 import { listenOnLoopback } from "../../support/loopback.ts";
 import { createNatsIdentities } from "../../support/nats-identities.ts";
 import { getTlsFile, type NatsServer, startNatsServer, TLS_BLOCK } from "../../support/nats-server.ts";

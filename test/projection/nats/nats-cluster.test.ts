@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
 import { type ClusterInfo, type JetStreamManager, RetentionPolicy } from "nats";
-import { deriveStreamNames, ensureEventStream, JETSTREAM_OPTIONS } from "../../../projection/relay/event-stream.ts";
-import { connectNats } from "../../../projection/relay/nats-session.ts";
+import { deriveStreamNames, ensureEventStream, JETSTREAM_OPTIONS } from "../../../projection/nats/event-stream.ts";
+import { connectNats } from "../../../projection/nats/nats-session.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/webhooks/delivery-id.ts";
 import { eventually } from "../../support/eventually.ts";

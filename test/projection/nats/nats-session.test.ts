@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { Socket } from "node:net";
 import { expect } from "chai";
 import type { NatsConnection } from "nats";
-import { withNats } from "../../../projection/relay/nats-session.ts";
+import { withNats } from "../../../projection/nats/nats-session.ts";
 import { startFaultProxy } from "../../support/fault-proxy.ts";
 import { getTestServers } from "../../support/stack.ts";
 

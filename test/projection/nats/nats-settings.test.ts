@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { NATS_SETTING_NAMES, validateNatsSettings } from "../../../projection/relay/nats-settings.ts";
+import { NATS_SETTING_NAMES, validateNatsSettings } from "../../../projection/nats/nats-settings.ts";
 import { ConfigError, readConfig } from "../../../shared/runtime/config.ts";
 import { createNatsIdentities } from "../../support/nats-identities.ts";
 import { getTlsFile } from "../../support/nats-server.ts";

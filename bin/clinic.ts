@@ -1,9 +1,10 @@
 #!/usr/bin/env -S node --max-semi-space-size=64
 /**
- * The executable of the product, with all command lines: `clinic audit …` for auditors, `clinic projection …` for
- * operators of the read models, and `clinic <noun> <verb> …` for operators of clinics and partners.
+ * The executable of the product. `clinic audit …` is for auditors, `clinic projection …` for operators of the read
+ * models, and `clinic <noun> <verb> …` for operators of clinics and partners.
  *
- * With a young generation of this size (MiB), commands that read the whole log spend less time on garbage collection.
+ * The first line sets V8's young generation to 64 MiB. This saves garbage collection in commands that read the whole
+ * log.
  */
 import fs from "node:fs";
 import path from "node:path";
@@ -13,7 +14,9 @@ import { type CommandLineTexts, runProgram } from "../shared/command-line/progra
 import { runInProcess } from "../shared/command-line/terminal.ts";
 import { loaders } from "./command-lines.ts";
 
-/** Texts of all command lines, which the build writes. Without them, each start loads the code of its command line. */
+/**
+ * Help texts of all command lines, written by the build. Without the file, each start loads the code of a command line.
+ */
 type Index = Record<keyof typeof loaders, CommandLineTexts>;
 
 function readJson<Content>(...file: string[]): Content | undefined {

@@ -84,14 +84,14 @@ function createWriteRouter(options: CommandAppOptions) {
   const verify = cacheVerifiedTokens(createTokenVerifier(createLocalJWKSet(tokenSigner.jwks), options.tokenIssuer));
   const { authenticate } = createAuthentication({ verify, limiter, brand });
 
-  /** Handlers of the operations that need an access token, by id. The modules export only handlers. */
+  /** Handlers of the operations that need an access token, by id. The spread modules must export only handlers. */
   const handlers: Record<Exclude<PartnerWriteId, "exchangeToken">, WriteHandler> = {
     createPartnerAppointment: createAppointment(),
     ...links,
     ...sandbox,
     ...endpoints,
   };
-  /** Limits of operations besides that of the caller. */
+  /** Limits that apply only to certain operations, by operation id. */
   const limits: Partial<Record<PartnerWriteId, Koa.Middleware>> = {
     linkAnimal: limitWrongCodes(limiter),
     resetSandbox: limitResets(limiter),

@@ -55,8 +55,8 @@ const SETTINGS = [
 const STATEMENT_TIMEOUT_MS = 1_000;
 
 /**
- * Starts the command service. The event log is required. Without Postgres, operations fail that need the read models,
- * the deliveries or a new data key for personal data. Rate limits then apply to each process separately.
+ * Starts the command service. The event log is required. Without Postgres, operations fail if they need the read
+ * models, the deliveries or a new data key for personal data. Rate limits then apply to each process separately.
  *
  * @throws {ConfigError} with one line that names every missing or invalid setting
  * @throws {StartError} if the event log is unavailable or the port cannot be opened
@@ -88,8 +88,8 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
   let operatorServer: HttpServer | undefined;
   let operatorServerEnd: Promise<void> | undefined;
   /**
-   * Closes the server of the operations API, which finishes its requests at the same time as the server of the partner
-   * API. The connections close after both.
+   * Closes the server of the operations API. At a stop, both servers finish their requests at the same time. The
+   * connections to the databases close after both.
    */
   const closeOperatorServer = () => (operatorServerEnd ??= operatorServer?.close());
   const closeConnections = async () => {

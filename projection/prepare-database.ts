@@ -118,7 +118,11 @@ export async function requirePreparedDatabase(pool: pg.Pool): Promise<void> {
   );
 }
 
-/** Converts an error of Postgres to an error with a message for operators. @param problem sentence that starts it */
+/**
+ * Converts an error of Postgres to an error for operators.
+ *
+ * @param problem first sentence of the new error message
+ */
 export function toDatabaseError(problem: string, error: NodeJS.ErrnoException): StartError {
   const ErrorClass = isPostgresUnavailable(error) ? ServerUnavailableError : StartError;
   return new ErrorClass(`${problem} Check DATABASE_URL. (${error.message || error.code})`);

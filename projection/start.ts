@@ -166,6 +166,8 @@ function startRoles(
 }
 
 /**
+ * Connects to the log and the database.
+ *
  * @returns the connections, and a promise that resolves with the reason if the read models were dropped or cannot be
  *   locked
  */

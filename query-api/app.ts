@@ -45,8 +45,8 @@ export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
 }
 
 /**
- * Requires that the read models of this release can be queried and have reached the end of the log. The cause of a
- * failure is logged, but not returned.
+ * Creates the readiness check. The read models of this release must be readable and must have reached the end of the
+ * log. Logs the cause of a failure, but does not return it.
  */
 function createReadinessCheck(readRow: ReadRow, logger: Logger): Readiness {
   return async () => {

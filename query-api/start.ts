@@ -43,7 +43,7 @@ const SETTINGS = [
 
 const STATEMENT_TIMEOUT_MS = 2_000;
 
-/** Maximum number of connections for counting. A statement that waits for a locked row occupies a connection. */
+/** Maximum number of connections of the rate limiter. A statement that waits for a locked row occupies a connection. */
 const LIMITER_POOL_SIZE = 4;
 
 const COUNT_TIMEOUT_MS = 1_000;

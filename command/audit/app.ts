@@ -31,14 +31,15 @@ import { eventsQuery } from "./queries/list-events.ts";
 import { replayQuery } from "./state/replay.ts";
 import { diffQuery, stateQuery } from "./state/state-at.ts";
 
-/** Queries that the HTTP API serves at the path of their action. */
+/** Queries of the HTTP API. The path of each query is its `action`. */
 const QUERIES: AuditQuery<z.ZodType, object>[] = [
   ...[eventsQuery, stateQuery, diffQuery, replayQuery, accessesQuery, clinicStateQuery, readersQuery],
 ];
 
 /**
- * `log` does not decrypt personal data, so that auditors can sign in while the data keys are unavailable. The database
- * role of `pool` can write only the audit index. It can read names, data keys, webhook deliveries and attempts.
+ * Dependencies of the audit application. `log` does not decrypt personal data, so auditors can sign in while the data
+ * keys are unavailable. The database role of `pool` can write only the audit index. It can read names, data keys,
+ * webhook deliveries and attempts.
  */
 interface AuditAppOptions extends AuditDependencies {
   logger: Logger;

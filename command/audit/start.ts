@@ -26,9 +26,10 @@ import { PUBLICATION_OUTCOMES, type PublicationOutcome, runTreeHeadPublisher } f
 const STATEMENT_TIMEOUT_MS = 5_000;
 
 /**
- * Starts the audit service. The service is a separate process, so that its long reads do not slow down the other
- * services. The audit service requires the event log. The audit service needs Postgres for the index of the log, names,
- * personal data and webhook deliveries. Without Postgres, it still shows the events and states of single streams.
+ * Starts the audit service. It is a separate process, so that its long reads do not slow down the other services.
+ *
+ * It requires the event log. Postgres provides the audit index, names, data keys and webhook deliveries. Without
+ * Postgres, the service still shows the events and states of single streams.
  *
  * @throws {ConfigError} with one line that names every missing or invalid setting
  * @throws {StartError} if the event log does not answer or the port cannot be opened

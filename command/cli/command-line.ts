@@ -1,5 +1,6 @@
 import type { CommandLine } from "../../shared/command-line/command-line.ts";
 import { completionCommand } from "../../shared/command-line/completion-command.ts";
+import { describeFailure } from "../../shared/command-line/describe-failure.ts";
 import { LOCAL_TIME_NOTE, withLocalTimes } from "../../shared/command-line/local-times.ts";
 import { staffCommands } from "../operations/commands.ts";
 import { discloseCommand } from "./commands/disclose.ts";
@@ -31,6 +32,7 @@ export const clinicCommandLine: CommandLine = {
     generateKeysCommand,
     completionCommand,
   ].map((command) => withNames(withLocalTimes(command, findTimeZone))),
+  describeFailure,
   // The executable `clinic` passes these command lines on, so this program does not define them.
   details: `${NAME_NOTE} Names need the DATABASE_URL of the projection service.
 ${LOCAL_TIME_NOTE}

@@ -10,7 +10,7 @@ import { readStoredEvents } from "../../shared/eventstore/read-log.ts";
 import { loadAggregate } from "../handling/handle.ts";
 import { withEventLog } from "../handling/operator.ts";
 
-/** Stream category of a clinic or one of its objects, by the option that contains the object's id. */
+/** Stream categories of a clinic and its objects, by the command-line option that contains the id of the object. */
 const CATEGORIES: Record<string, Category> = {
   ...{ clinic: clinicStreams, appointment: appointmentStreams, customer: customerStreams, animal: animalStreams },
   ...{ ticket: queueTicketStreams, hold: holdStreams, resource: resourceStreams, service: serviceStreams },
@@ -18,9 +18,9 @@ const CATEGORIES: Record<string, Category> = {
 };
 
 /**
- * Finds the time zone of the clinic whose object or stream the options of a command name. Returns undefined if they
- * name neither, or the object does not exist. If the options contain a time zone, as for the registration of a clinic,
- * returns that time zone.
+ * Finds the time zone for a command from its options. Uses the option `timezone` if it is valid. Otherwise, uses the
+ * time zone of the clinic that owns the object or stream named in the options. Returns undefined if there is no such
+ * object.
  *
  * @throws {ConfigError} if EVENTSTORE_URL is missing or invalid
  */

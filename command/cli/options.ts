@@ -6,7 +6,7 @@ export const clinic = option.id("the clinic");
 const MAX_LOG_WAIT_S = 86_400;
 const LOG_WAIT_RULE = `must be a whole number of seconds from 0 to ${MAX_LOG_WAIT_S}`;
 
-/** Creates the option with the longest time for which a command waits for an unavailable event log. Seconds. */
+/** Creates the option for the maximum time, in seconds, that a command waits for an unavailable event log. */
 export const createLogWaitOption = (defaultSeconds: number) =>
   option.number(
     z

@@ -7,14 +7,14 @@ import { ServerUnavailableError, StartError } from "../../shared/runtime/run-ser
 import { withEventLog } from "../handling/operator.ts";
 import { ReadModelsBehindError } from "../operations/personal-data/erase-person.ts";
 
-/** Limits that suffice for erasures, and for slow reads of the audit index, which has no index of event types. */
+/** Pool settings for erasures and for reads of audit events by type, which are slow without a database index. */
 const POOL_OPTIONS = { size: 10, statementTimeoutMs: 60_000 };
 
 export interface Stores {
   client: EventStoreDBClient;
-  /** Event log without data keys. An erasure needs none, because it encrypts and decrypts nothing. */
+  /** Event log that does not decrypt personal data. It suffices for erasures, which encrypt and decrypt nothing. */
   log: EventLog;
-  /** Event log with the personal data of events. Reading it needs PERSONAL_DATA_KEYS. */
+  /** Event log that decrypts personal data. Reading from it requires the setting PERSONAL_DATA_KEYS. */
   readableLog: EventLog;
   dataKeys: DataKeys;
   pool: pg.Pool;

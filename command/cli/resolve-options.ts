@@ -7,7 +7,7 @@ import { uuid } from "../../shared/domain/events/fields.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { withReadModels } from "./read-models.ts";
 
-/** Tables and columns of the objects that commands can find by name, by the option for the object's id. */
+/** Objects that options accept by name, by kind: the table in the read models, and the columns that contain a name. */
 const NAMED_OBJECTS: Record<string, { table: string; names: string; isOfClinic?: true; condition?: string }> = {
   clinic: { table: "clinic", names: "name, slug" },
   branch: { table: "branch", names: "name", isOfClinic: true },
@@ -61,7 +61,11 @@ async function resolve({ options }: Command, given: Record<string, unknown>, env
   return values;
 }
 
-/** @throws {InputError} if not exactly one object has the name */
+/**
+ * Returns the id of the object with the given name. Returns an id or an empty text unchanged.
+ *
+ * @throws {InputError} if no object has the name, or several have it
+ */
 async function findId(pool: pg.Pool, key: string, kind: string, text: string, clinic: unknown): Promise<string> {
   if (text === "" || uuid.safeParse(text).success) return text;
   const { table, names, isOfClinic, condition = "true" } = NAMED_OBJECTS[kind] as (typeof NAMED_OBJECTS)[string];

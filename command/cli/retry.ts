@@ -8,20 +8,23 @@ import { createBackoff } from "../../shared/runtime/backoff.ts";
 const RETRY_DELAYS_MS = { firstMs: 200, maxMs: 5_000 };
 
 /**
- * Maximum number of attempts for an operation that fails although the log answers requests about other streams: about
- * 25 s. Longer waits would add up: an import can contain many such lines, and only some of them wait at the same time.
+ * Maximum number of attempts if an operation fails although the log answers requests about other streams. They take
+ * about 25 s. The limit is low because an import can contain many such lines, and their waits add up.
  */
 const MAX_STUCK_ATTEMPTS = 10;
 
 export interface RetryOptions {
-  /** Time limit from the first failure of an operation. Seconds. */
+  /** Seconds from the first failure of an operation until its retries end. */
   waitSeconds: number;
   /** When this signal aborts, all retries end, and each operation fails with its last error. */
   signal?: AbortSignal | undefined;
   writeNote(text: string): void;
   /** Name of the event log in the texts for `writeNote`; default: `the event log`. */
   logName?: string;
-  /** Returns true if the log answers requests about other streams. Default: a failure concerns the whole log. */
+  /**
+   * Returns true if the log answers requests about other streams. If omitted, each failure of the log counts as an
+   * outage.
+   */
   isLogAvailable?(): Promise<boolean>;
 }
 
@@ -37,8 +40,7 @@ type Retry = <Result>(operation: () => Promise<Result>) => Promise<Result>;
  * Creates a function that retries the operations of one event log. Writes a note when a server becomes unavailable or
  * available again.
  *
- * @throws {LogUnavailableError | KeyStoreUnavailableError | StuckOperationError} from an operation whose retries have
- *   ended
+ * @returns the function. When its retries end, it throws the last error of the operation, or {StuckOperationError}
  */
 export function createRetry(options: RetryOptions): Retry {
   const { waitSeconds, signal = new AbortController().signal, writeNote, logName = "the event log" } = options;

@@ -23,7 +23,7 @@ import { createRetryingEventLog } from "./retry.ts";
 
 const waitOptions = { logWait: createLogWaitOption(10) };
 
-/** Converts a command to its form for the command line, which prints the result as one line of text or JSON. */
+/** Creates the command-line form of a command. It prints the result as text or, with `--json`, as one line of JSON. */
 export function toCommand(command: StaffCommand): Command {
   const { name, summary, input, creates, category } = command;
   const fields = Object.entries(input.shape);
@@ -66,7 +66,9 @@ export function toCommand(command: StaffCommand): Command {
   };
 }
 
-/** Formats the times of a command's options in the time zone of the clinic, or else of this computer. */
+/**
+ * Formats the given times, one line each, in the clinic's time zone or, if it is unknown, in this computer's time zone.
+ */
 async function formatTimes(
   times: [key: string, instant: unknown][],
   optionValues: Record<string, unknown>,
@@ -111,9 +113,9 @@ function createIdDescriber(openPool: () => pg.Pool): IdDescriber {
 }
 
 /**
- * Formats the result of a command, as text in which each secret has its own line, or as one line of JSON.
+ * Formats the result of a command as text, with each secret on its own line, or as one line of JSON.
  *
- * @param describeId undefined for JSON
+ * @param describeId formats an id for the text; undefined for JSON
  */
 async function formatOutcome(
   command: StaffCommand,

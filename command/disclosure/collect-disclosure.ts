@@ -27,7 +27,9 @@ interface DisclosureDependencies extends IndexedLog {
   pool: pg.Pool;
 }
 
-/** All data about a customer, and a list of who saw or received the data. Applications and actors have their names. */
+/**
+ * All data about a customer, and a list of who saw or received the data. Includes the names of applications and actors.
+ */
 export type Disclosure = Awaited<ReturnType<typeof collectDisclosure>>;
 
 /**
@@ -156,9 +158,10 @@ async function describeConsents({ consents }: PersonRecords, names: NameFinder) 
 }
 
 /**
- * Describes the accesses to data of the customer. The extent is `individual` if the query named a record of the person,
- * or the response contained one. It is `export` if the exported file contains events of the person. Otherwise, it is
- * `possible`: the query had a wider subject, so its response may have contained events of the person.
+ * Lists the accesses to data of the customer. The `extent` of an access is one of:
+ * - `individual`: the query named one of the customer's records, or the response contained one.
+ * - `export`: the exported file contains events of the customer.
+ * - `possible`: the query covered more than the customer, and the response may have contained the customer's data.
  */
 async function describeAccesses(
   { client, index, dataKeys }: DisclosureDependencies,
@@ -178,10 +181,10 @@ async function describeAccesses(
 }
 
 /**
- * Returns true if an export of the clinic contains one of the events. The range of an export refers to the times at
- * which the log stored the events.
+ * Returns true if an export of the clinic contains at least one of the events. An export selects events by the time at
+ * which the log stored them.
  *
- * @param exportedAt end of the range if the query has no `to`
+ * @param exportedAt end of the export's time range if the query has no `to`
  */
 function isAnyEventExported(
   events: readonly PersonEvent[],
@@ -214,7 +217,7 @@ const DELIVERIES_SQL = `SELECT d.delivery_id AS id, d.application_id AS "applica
   WHERE d.clinic_id = $1 AND d.appointment_id = ANY ($2::uuid[])
   ORDER BY d.created_at, d.delivery_id`;
 
-/** Reads the webhook deliveries of the appointments, oldest first. */
+/** Reads the webhook deliveries about the customer's appointments, oldest first. */
 async function readDeliveries(pool: pg.Pool, clinicId: string, { appointments }: PersonRecords): Promise<Delivery[]> {
   return (await pool.query<Delivery>(DELIVERIES_SQL, [clinicId, appointments.map(({ id }) => id)])).rows;
 }
@@ -230,7 +233,9 @@ function createNameFinder(log: EventLog) {
       const state = await loadReadable(log, endpointAggregate, id);
       return state ? new URL(state.url).origin : null;
     }),
-    /** Describes an actor. The name is null if the id is already a name, or if the name is unknown. */
+    /**
+     * Describes an actor. The name is null if it is unknown, or if the actor is neither an application nor an auditor.
+     */
     async describeActor({ type, id, note = null }: { type: string; id: string; note?: string | null | undefined }) {
       const findName = { application: findApplicationName, auditor: findAuditorName }[type];
       return { type, id, name: (await findName?.(id)) ?? null, note };
@@ -244,7 +249,7 @@ const listFields = ({ shape }: z.ZodObject): string =>
     .map((name) => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`))
     .join(", ");
 
-/** Limits of a disclosure, as sentences. The names of fields come from the schemas of the partner API. */
+/** Sentences that tell the reader what the disclosure does not list. */
 const DISCLOSURE_LIMITS = [
   "Reads by users of the clinic's portal are not recorded individually. The clinic's staff can see customers, animals, appointments and the queue, as far as their permissions allow.",
   `Reads by partner applications are not recorded individually. An application that is installed at the clinic can read of an appointment: ${listFields(publicAppointment.schema)}. Of an animal that a link code shares with it, it can read: ${listFields(publicLink.schema.shape.animal)}.`,

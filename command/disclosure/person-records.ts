@@ -42,8 +42,8 @@ export interface PersonRecords {
 const CATEGORIES = ["customer", "animal", "animalConsent", "appointment", "queueTicket"];
 
 /**
- * Finds the streams of a customer's records in the audit index, and reads them from the log. Lists the events that this
- * release cannot read, and folds the records without them.
+ * Finds the streams of a customer's records in the audit index, and reads them from the log. An event that this release
+ * cannot read is listed as unreadable, and left out of its record.
  *
  * @throws {LogUnavailableError}
  */
@@ -91,7 +91,7 @@ export async function findPersonRecords(
   };
 }
 
-/** Returns an event with its personal data. Returns undefined if this release cannot read the event. */
+/** Decrypts the personal data of an event. Returns undefined if this release cannot read the event. */
 async function revealPersonEvent(logEvent: LogEvent, dataKeys: DataKeys): Promise<RecordedEvent | undefined> {
   const event = toRecordedEvent(logEvent);
   try {

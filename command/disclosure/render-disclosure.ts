@@ -4,7 +4,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /**
  * Renders a disclosure as an HTML document for screen and print. The document has no scripts and loads no other files.
- * Times are in the clinic's time zone and in UTC. Field titles are the names of the members, converted to words.
+ * Times are in the clinic's time zone and in UTC. Titles of fields are their property names, converted to words.
  */
 export function renderDisclosure(disclosure: Disclosure): string {
   const { clinic, customer, animals, appointments, queueTickets, consents, accesses, deliveries, changes } = disclosure;
@@ -62,7 +62,7 @@ ${table("All recorded changes", changes, changeColumns)}
 
 type RenderCell = (name: string, value: unknown) => Html | string;
 
-/** Members whose values are displayed as words, because they are codes in snake_case or CamelCase. */
+/** Properties whose values are codes in snake_case or CamelCase. These values are displayed as words. */
 const CODES = new Set(["status", "covers", "type"]);
 
 const EXTENT_TEXTS: Record<string, string> = {
@@ -71,7 +71,7 @@ const EXTENT_TEXTS: Record<string, string> = {
   possible: "possibly data of this person",
 };
 
-/** Creates a function that renders a value, depending on the name of its member. */
+/** Creates a function that renders a value, depending on the name of its property. */
 function createCellRenderer(timeZone: string, animalNames: ReadonlyMap<string, string>): RenderCell {
   const date = { year: "numeric", month: "2-digit", day: "2-digit" } as const;
   const time = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" } as const;
@@ -93,7 +93,7 @@ function createCellRenderer(timeZone: string, animalNames: ReadonlyMap<string, s
   };
 }
 
-/** Describes an actor or an application by its name, and any other object by its members. */
+/** Describes an actor or an application by its name, and any other object by its properties. */
 function describeObject({ id, name, type, note, ...fields }: Fields): string {
   if (typeof id === "string" && name !== undefined)
     return [[type, name ?? id, typeof name === "string" && type && `(${id})`].filter(Boolean).join(" "), note]
@@ -105,7 +105,7 @@ function describeObject({ id, name, type, note, ...fields }: Fields): string {
     .join("\n");
 }
 
-/** Renders records with the same members as a table. By default, the last column is the id. */
+/** Renders records as a table. By default, the columns are the properties of the first record, with `id` last. */
 function renderTable(
   caption: string,
   records: readonly Fields[],
@@ -127,7 +127,7 @@ function toWords(name: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1).toLowerCase();
 }
 
-/** Marks text that can contain long words, so that the words are broken to fit the column. */
+/** Wraps text in an element whose style breaks long words to fit the column. */
 function toText(text: string): Html {
   return html`<span class="text">${text}</span>`;
 }

@@ -23,13 +23,13 @@ export type LoadAggregate = <C extends Category, State>(
 ) => Promise<LoadedAggregate<State>>;
 
 /**
- * Runs a decision that needs aggregates but does not change them. An implementation may load cached aggregates, which
- * are usually less than a second old. If the decision then refuses, it is repeated with aggregates from the log, so that
- * a refusal is not out of date.
+ * Runs a decision that reads aggregates but does not change them. The aggregates may come from a cache, and are then
+ * usually less than a second old. If the decision refuses with cached aggregates, it runs again with aggregates from
+ * the log, so that the refusal is not outdated.
  *
- * @param decide throws a {DomainError}, or an {ApiError} with a status below 500, to refuse; a refused decision must
+ * @param decide to refuse, throws a {DomainError}, or an {ApiError} with a status below 500; a refused decision must
  *   have no effect
- * @param maxRefusalAgeMs age up to which a cached aggregate suffices for a refusal, in milliseconds; default: 0
+ * @param maxRefusalAgeMs a refusal is final if its cached aggregates are at most this old; milliseconds; default: 0
  */
 export type Decide = <Result>(
   decide: (load: LoadAggregate) => Promise<Result>,
@@ -59,7 +59,7 @@ const MAX_CACHE_BYTES = 16 * 1024 * 1024;
 
 const LOADING_BYTES = 500;
 
-/** Time without a response of the log after which the cache is not used. */
+/** The cache is not used if the log has not responded for this time. */
 const MAX_AGE_MS = 1_000;
 
 /** Interval between two checks that the log responds. */
@@ -74,10 +74,9 @@ interface CachedAggregate {
 }
 
 /**
- * Keeps recently used aggregates in memory. A subscription to their categories removes an aggregate when another event
- * is appended to its stream. If the subscription ends, or the log has not responded for a second, the log is read
- * instead. A response does not prove that the subscription is up to date: a server may respond to reads but delay the
- * events of a subscription.
+ * Keeps recently used aggregates in memory. A subscription removes an aggregate when an event is appended to its
+ * stream. If the subscription has ended, or the log has not responded for a second, decisions read the log instead. A
+ * cached aggregate can still be outdated: a server may respond to reads but delay the events of a subscription.
  */
 export class AggregateCache {
   readonly #log: EventLog;
@@ -85,7 +84,7 @@ export class AggregateCache {
   readonly #ending = new AbortController();
   readonly #work: Promise<unknown>;
   #isLive = false;
-  /** Time of the last check to which the log responded, as a value of `performance.now()`. */
+  /** Start of the last check to which the log responded, as a value of `performance.now()`. */
   #respondedAt = Number.NEGATIVE_INFINITY;
 
   constructor(client: EventStoreDBClient, log: EventLog, logger: Logger) {
@@ -96,7 +95,7 @@ export class AggregateCache {
   /** Runs a decision with cached aggregates; see {@link Decide}. */
   readonly decide: Decide = async (decide, maxRefusalAgeMs = 0) => {
     const oldestReadAt = performance.now() - maxRefusalAgeMs;
-    /** Aggregates that were read recently enough to justify a refusal, by stream. */
+    /** Aggregates that were read recently enough to make a refusal final, by stream. */
     const recentAggregates = new Map<string, CachedAggregate>();
     let hasUsedOlder = false;
     const loadFrom =

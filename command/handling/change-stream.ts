@@ -1,7 +1,7 @@
 import { WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
 import { createBackoff } from "../../shared/runtime/backoff.ts";
 
-/** Time limit for a change, which includes waiting for other changes and retries. */
+/** Time limit for a change, including the wait for earlier changes and the retries. */
 const CHANGE_TIMEOUT_MS = 10_000;
 
 /** First and longest retry delay. Delays have jitter, so that competing processes do not retry simultaneously. */
@@ -11,12 +11,12 @@ const RETRY_DELAYS_MS = { firstMs: 5, maxMs: 100 };
 const lastChanges = new Map<string, Promise<unknown>>();
 
 /**
- * Changes a stream that others may change concurrently. Changes by this process run one after the other, so that they
- * do not compete. If another process appends first, the change is repeated: once immediately, then with delays.
+ * Changes a stream that other processes may change at the same time. Changes of a stream in this process run one after
+ * another. If another process appends first, the change is repeated: once immediately, then with delays.
  *
  * @param change loads the stream, decides, and appends; receives the number of earlier attempts
  * @throws what `change` throws
- * @throws {WrongExpectedRevisionError} after 10 seconds
+ * @throws {WrongExpectedRevisionError} if other processes keep appending first for 10 seconds
  */
 export function changeStream<Result>(stream: string, change: (attempt: number) => Promise<Result>): Promise<Result> {
   const deadline = performance.now() + CHANGE_TIMEOUT_MS;

@@ -26,19 +26,23 @@ export interface CommandContext {
   requestHash?: string;
   /** If true, appointments and holds may exceed the capacity of a resource. Reservations record the overbooking. */
   overbooks?: boolean;
-  /** If true, a changed stream is first assumed not to exist, which saves a read if the assumption is right. */
+  /**
+   * If true, the command first decides as if its stream did not exist. This saves a read if the stream is indeed new.
+   */
   isExpectedNew?: boolean;
   /** W3C trace context of the request, if it is traced. */
   traceparent?: string | undefined;
-  /** Aborts when the caller has a response, for example after a timeout. The command then stops reading its stream. */
+  /**
+   * Aborts when nobody waits for the result any longer, for example after a timeout. The command then stops reading.
+   */
   signal?: AbortSignal | undefined;
 }
 
 export interface LoadedAggregate<State> {
   state: State | undefined;
-  /** State after the first event that was read; undefined if there is no state. See {@link EventLog.read}. */
+  /** State after the first event that was read, which may be a summary; undefined if there is no state. */
   initialState: State | undefined;
-  /** Revision of the event after which the aggregate had `initialState`. */
+  /** Revision of the event that produced `initialState`. */
   initialRevision: bigint;
   /** Revision of the last event; `EMPTY_STREAM` if the stream does not exist. */
   revision: bigint;
@@ -53,7 +57,7 @@ export interface LoadedAggregate<State> {
 export interface CommandResult<State> {
   state: State | undefined;
   initialState: State | undefined;
-  /** Revision of the event after which the aggregate had `initialState`. */
+  /** Revision of the event that produced `initialState`. */
   initialRevision: bigint;
   events: CatalogEvent[];
   /** Log position of the command's last event; undefined if the command changed nothing. */
@@ -105,10 +109,10 @@ const NEW_AGGREGATE = {
 
 /**
  * Handles a command: loads the aggregate, decides, and appends the events if the stream has not changed since. If
- * another writer appends first, the command is decided again on the new state, unless `onConflict` is `throw`.
+ * another writer appends first, the command is decided again with the new state, unless `onConflict` is `throw`.
  *
- * @param decide pure; returns the events, none if the command changes nothing; throws {DomainError} if a rule refuses
- *   the command
+ * @param decide pure; returns the new events, or no events if nothing changes; throws {DomainError} to refuse the
+ *   command
  * @param onConflict `retry` (default, up to 10 seconds) or `throw`
  * @throws {WrongExpectedRevisionError} if another writer appended first; nothing was appended
  * @throws {DomainError} `too_many_changes` if the stream has its maximum length; nothing was appended
@@ -136,8 +140,8 @@ export function handle<C extends Category, State>(
 }
 
 /**
- * Decides a command as if the stream did not exist. Returns undefined if the command is refused or changes nothing:
- * only an append verifies the assumption, so such a decision needs the state of the stream.
+ * Decides a command as if the stream did not exist. Returns undefined if the command is refused or changes nothing. The
+ * caller must then decide with the real state, because no append will check whether the stream exists.
  */
 function decideAsNew<C extends Category, State>(
   aggregate: Aggregate<C, State>,
@@ -178,8 +182,8 @@ function decideChange<C extends Category, State>(
 }
 
 /**
- * Refuses events that could record a neutral value instead of personal data that cannot be decrypted. After the data
- * keys are restored, such an event would still hide the earlier data. Events with only null texts are permitted.
+ * Refuses events with neutral values, which may stand for personal data that cannot be decrypted. Such an event would
+ * hide the earlier data even after the data keys are restored. Events whose personal fields are all null are permitted.
  *
  * @throws {DataKeyError}
  */

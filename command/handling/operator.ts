@@ -6,25 +6,23 @@ import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { createDataKeys, deferDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
-import { createPool } from "../../shared/postgres/pool.ts";
+import { COMMAND_LINE_CONNECT_TIMEOUT_MS, createPool } from "../../shared/postgres/pool.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import type { CommandContext } from "./handle.ts";
 
-const POOL_OPTIONS = { size: 2, statementTimeoutMs: 5_000 };
+const POOL_OPTIONS = { size: 2, connectTimeoutMs: COMMAND_LINE_CONNECT_TIMEOUT_MS, statementTimeoutMs: 5_000 };
 
 /**
- * Connects to the event log, calls a function with it, and closes the connection afterwards. Commands that read or
- * append personal data also need DATABASE_URL and PERSONAL_DATA_KEYS. The function can open a connection pool, which
- * needs DATABASE_URL.
+ * Connects to the event log, calls a function with the log, and closes the connections afterwards. Requires
+ * EVENTSTORE_URL. Personal data also needs DATABASE_URL and PERSONAL_DATA_KEYS. `openPool` needs DATABASE_URL.
  *
- * @throws {ConfigError} if EVENTSTORE_URL is missing or invalid. Reads and appends of personal data also throw it if
- *   DATABASE_URL or PERSONAL_DATA_KEYS is missing or invalid
+ * @throws {ConfigError} if a needed setting is missing or invalid
  */
 export async function withEventLog<Result>(
   env: NodeJS.ProcessEnv,
   run: (log: EventLog, client: EventStoreDBClient, dataKeys: DataKeys, openPool: () => pg.Pool) => Promise<Result>,
-  poolOptions: typeof POOL_OPTIONS & { shouldPreferIndexes?: boolean } = POOL_OPTIONS,
+  poolOptions: Partial<typeof POOL_OPTIONS> & { shouldPreferIndexes?: boolean } = {},
 ): Promise<Result> {
   const { EVENTSTORE_URL } = readConfig(["EVENTSTORE_URL"], env);
   const client = connectEventStore(EVENTSTORE_URL, "operator");
@@ -33,6 +31,7 @@ export async function withEventLog<Result>(
     pool ??= createPool({
       url: readConfig(["DATABASE_URL"], env).DATABASE_URL,
       applicationName: "operator",
+      ...POOL_OPTIONS,
       ...poolOptions,
       logger: createLogger("operator", "silent"), // the command reports a lost connection
     });

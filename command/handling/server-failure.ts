@@ -19,8 +19,8 @@ export function isServerFailure(error: unknown): boolean {
 }
 
 /**
- * Returns true if a run over many objects must end after an error of one object, because a server failed. If the event
- * log failed, first reads another stream, because the failure may concern only one stream.
+ * Returns true if the error of one object must end a run over many objects, because a server failed. Returns false if
+ * the event log fails for this object's stream but answers for another stream.
  */
 export async function endsRun(log: Pick<EventLog, "readLast">, error: unknown): Promise<boolean> {
   const concernsLog = error instanceof LogUnavailableError || isAccessDenied(error);

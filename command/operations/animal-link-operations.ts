@@ -98,7 +98,10 @@ export async function redeemLinkCode(
 const haveSameCharacters = (code: string, otherCode: string) =>
   normalizeLinkCode(code) === normalizeLinkCode(otherCode);
 
-/** Loads the first existing link of several ids, with its animal. Animals of a sandbox have no owner in the log. */
+/**
+ * Loads the first existing link among the given ids, with its animal. Returns undefined if no link exists. In a
+ * sandbox, `isOwnerErased` is always false.
+ */
 async function findLink(log: EventLog, linkIds: readonly string[], sandbox: Sandbox | null) {
   const sandboxLink = sandbox && listSandboxLinks(sandbox).find(({ linkId }) => linkIds.includes(linkId));
   const target = sandbox ? sandboxLink : await findCodeTarget(log, linkIds);
@@ -150,7 +153,8 @@ export const withdrawLink = defineCommand("animal link withdraw", consents.anima
 });
 
 /**
- * Ends a link at the request of its application. In a sandbox, the application can also rehearse another party's request.
+ * Ends a link at the request of its application. In a sandbox, the application can also simulate a withdrawal by
+ * another party.
  *
  * @param input.linkId undefined if the request has no valid id
  * @throws {DomainError} `animal_link_not_found`

@@ -79,7 +79,7 @@ export const issueCredentialCommand = declareCommand("partner issue-credential",
   },
 });
 
-/** Access tokens of the credential are refused within a second. */
+/** After the revocation, access tokens of the credential are refused within a second. */
 export const revokeCredential = defineCommandOutsideClinics(
   "partner revoke-credential",
   applications.applicationAggregate,

@@ -28,7 +28,7 @@ interface AppointmentReference {
 const { AppointmentRequested, AppointmentImported, AppointmentConfirmed, ...events } = appointmentStreams.events;
 const permission = "manage_schedule";
 
-/** Flag of commands that reserve places. */
+/** Option of commands that reserve places: if true, the command may overbook a resource. */
 export const overbook = z
   .boolean()
   .default(false)
@@ -61,8 +61,8 @@ export const requestAppointment = defineCommand("appointment request", appointme
 });
 
 /**
- * Imports an appointment and its status from another system. The time of the event is the time at which the appointment
- * reached that status. Partners are not notified.
+ * Imports an appointment and its status from another system. The time of the event is when the appointment reached this
+ * status; see {@link imports.deriveOccurredAt}. Partners are not notified.
  */
 export const importAppointment = defineCommand("appointment import", appointments.appointmentAggregate, {
   summary: "Imports an appointment from another system with its status. Partners are not notified.",
@@ -95,7 +95,10 @@ export const importAppointment = defineCommand("appointment import", appointment
   example: { scheduledAt: "2024-03-01T09:00:00+01:00", status: "completed" },
 });
 
-/** Restricts a decision to appointments of the clinic; in a sandbox, to appointments since its last reset. */
+/**
+ * Makes a decision refuse appointments of other clinics. In a sandbox, also refuses appointments from before the last
+ * reset.
+ */
 function requireOwn(decide: Decision<appointments.Appointment, AppointmentEvent>, { id, sandboxGeneration }: Clinic) {
   return (state: appointments.Appointment | undefined) => {
     const current = state?.sandboxGeneration === sandboxGeneration ? state : undefined;
@@ -139,7 +142,7 @@ export const changeAppointmentStatus = defineClinicOperation(appointments.appoin
   },
 });
 
-/** Loads the appointment's customer if a reason is given. The reason is refused if the customer is erased. */
+/** Loads the appointment's customer if a reason is given, because a reason is refused if the customer is erased. */
 async function loadReasonedCustomer(
   { appointmentId, reason }: { appointmentId: string; reason: string | null },
   { find }: References,
@@ -191,8 +194,9 @@ export const releaseResource = defineCommand("appointment release", appointments
 });
 
 /**
- * Hashes a request or an import with SHA-256 (hex), independent of the order of its members. A field counts only if it has a value, so a
- * repetition keeps its hash in later releases with more fields.
+ * Hashes a request or an import with SHA-256 (hex). `textHash` covers the reason and the notes, `requestHash` all other
+ * fields. Neither depends on the order of fields. `requestHash` ignores null fields, so a repeated request keeps its
+ * hash in later releases with more fields.
  */
 export function hashInput({ reason, notes, ...fields }: { reason: string | null; notes: string | null }) {
   const entries = Object.entries(fields).filter(([, value]) => value !== null);

@@ -41,7 +41,7 @@ export const registerClinicCommand = declareCommand("clinic register", clinics.c
   },
 });
 
-/** Settings of commands that change a clinic's status. Their deciders themselves refuse a closed clinic. */
+/** Settings of commands that change a clinic's status. Their deciders check themselves whether the clinic is closed. */
 const own = { permission: "operator", isAllowedWhenClosed: true } as const;
 
 export const suspendClinic = defineCommand("clinic suspend", clinics.clinicAggregate, {

@@ -15,7 +15,10 @@ const EXAMPLE_VALUES: Record<string, unknown> = {
   queueDate: "2027-03-01",
 };
 
-/** Returns an example of a command's input: the required fields, and those that the command's declaration names. */
+/**
+ * Returns an example of a command's input. It contains the required fields, and the fields of the command's own
+ * `example`.
+ */
 export function createExample({ input, creates, example }: StaffCommand): Record<string, unknown> {
   const fields = Object.entries(input.shape).filter(
     ([name, schema]) => name in example || (name !== creates && !isOptional(schema)),
@@ -23,7 +26,9 @@ export function createExample({ input, creates, example }: StaffCommand): Record
   return Object.fromEntries(fields.map(([name]) => [name, name in example ? example[name] : requireExample(name)]));
 }
 
-/** Ids are derived from the names of their fields, so that all examples agree. */
+/**
+ * Returns a field's shared example value. Example ids are derived from the field name, so all examples use the same id.
+ */
 function requireExample(field: string): unknown {
   const value = EXAMPLE_VALUES[field] ?? (field.endsWith("Id") ? uuidv5(field, CLINIC_ID) : undefined);
   if (value === undefined) throw new Error(`the field ${field} has no example`);

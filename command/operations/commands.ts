@@ -20,7 +20,9 @@ const modules = [
 
 const otherCommands = modules.flatMap((module) => Object.values<unknown>(module).flat().flatMap(findCommand));
 
-/** Returns a list with the exported command, or the command of an exported operation; empty for other exports. */
+/**
+ * Returns a list with the command, if the export is a command or an operation with a command; otherwise an empty list.
+ */
 function findCommand(exported: unknown): StaffCommand[] {
   const entry = typeof exported === "function" && "command" in exported ? exported.command : exported;
   return typeof entry === "object" && entry !== null && "getStreamId" in entry ? [entry as StaffCommand] : [];

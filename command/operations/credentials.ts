@@ -9,7 +9,7 @@ import type { Instant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, handle, loadAggregate } from "../handling/handle.ts";
 
-/** A credential as a caller sends it, with the hash of its secret. */
+/** A credential from a request. Contains the hash of the secret instead of the secret. */
 export interface Credential {
   ownerId: string;
   secretHash: string;
@@ -28,10 +28,12 @@ export function generateCredential(prefix: string, ownerId: string): { credentia
 }
 
 /**
- * Creates the operation that registers the owner of a new credential. Only its result contains the credential.
+ * Creates an operation that registers the owner of a new credential, such as an auditor. Only the operation's result
+ * contains the credential.
  *
  * @param decide receives the registration with the secret's hash, and the time in milliseconds since 1970
- * @returns the operation, which throws {@link DomainError} `clinic_not_found` for an unknown clinic of the owner
+ * @returns the operation, which throws {@link DomainError} `clinic_not_found` if one of the owner's clinics does not
+ *   exist
  */
 export function defineRegistration<
   C extends (typeof categories)[number],
@@ -55,7 +57,7 @@ export function defineRegistration<
   };
 }
 
-/** Returns undefined if the text does not have the form of a credential with the prefix. */
+/** Parses a credential. Returns undefined if the text is not a well-formed credential with the prefix. */
 export function parseCredential(prefix: string, text: string): Credential | undefined {
   const [, textPrefix, digits = "", secret = ""] = /^([a-z]+)_([0-9a-f]{32})_([\w-]{43})$/.exec(text) ?? [];
   if (textPrefix !== prefix) return undefined;
@@ -77,11 +79,11 @@ export function readAuthorization(prefix: string, authorization: string): Creden
 }
 
 /**
- * Returns the owner of the credential. An unknown, wrong, revoked or expired credential causes the same error after the
- * same comparison.
+ * Returns the owner if the credential is valid. All other credentials cause the same error after the same comparison,
+ * so that callers cannot find out which owners exist.
  *
  * @param now milliseconds since 1970
- * @throws {ApiError} 401 `invalid_token`
+ * @throws {ApiError} 401 `invalid_token` if the credential is unknown, wrong, revoked or expired
  */
 export function requireActive<Owner extends { secretHash: string; expiresAt: Instant | null; revoked: boolean }>(
   { secretHash }: Credential,

@@ -11,14 +11,15 @@ import { type CommandContext, type CommandResult, handle } from "../handling/han
 import type { LinkCodes } from "./link-codes.ts";
 import { type ClinicOperation, defineClinicOperation } from "./operation.ts";
 
-/** Dependencies of commands. Keys come from settings, which are read only if a command uses them. */
+/**
+ * Dependencies of commands. The settings with the keys are read only when a command uses `linkCodes` or `secretBox`.
+ */
 export interface CommandDependencies {
   log: EventLog;
   readonly linkCodes: LinkCodes;
   readonly secretBox: SecretBox;
 }
 
-/** Result of a command for its caller. */
 export interface CommandOutcome {
   events: readonly { type: string }[];
   /** Log position of the last event; undefined if the command changed nothing. */
@@ -30,8 +31,8 @@ export interface CommandOutcome {
 }
 
 /**
- * A command of operators and staff. The command line, the lines of an import and the reference come from this
- * declaration.
+ * Declaration of a command for operators and staff. The command line, the import and the command reference are built
+ * from these declarations.
  */
 export interface StaffCommand {
   /** One or more nouns and a verb, such as `appointment confirm`. */
@@ -42,11 +43,11 @@ export interface StaffCommand {
   input: z.ZodObject<Record<string, z.ZodType>>;
   /** Field with the id of the object that the command creates. The command line generates the id if it is omitted. */
   creates: string | undefined;
-  /** Name of the id in the result: the id of the object that the command creates or changes. */
+  /** Name under which the result contains the id of the created or changed object. */
   resultId: string;
   /**
-   * Permission of the clinic's members who may run the command, `operator` if none of them may, or undefined if the
-   * command does not concern one clinic.
+   * Permission that a member of the clinic needs to run the command; `operator` if no member may run it; undefined if
+   * the command does not concern one clinic.
    */
   permission: Permission | "operator" | undefined;
   /** False if an import must not contain the command, because it shows a secret. */
@@ -98,9 +99,9 @@ type DeclaredOperation<Input, State> = {
 };
 
 /**
- * Defines a command that changes one stream of a clinic. The field `clinicId` is added if the event does not have it.
+ * Defines a command that changes one stream of a clinic. Adds the field `clinicId` to the input if it is missing.
  *
- * @returns the operation, which expects valid input, and its declaration for all other callers
+ * @returns the operation, which expects valid input; its property `command` contains the declaration
  */
 export function defineCommand<
   C extends (typeof categories)[number],
@@ -164,8 +165,8 @@ export function defineCommandOutsideClinics<C extends (typeof categories)[number
 }
 
 /**
- * Declares a command with its own `run` function, because the command concerns no clinic, changes several streams, or
- * shows a secret.
+ * Declares a command with its own `run` function. For commands that concern no clinic, change several streams, or show
+ * a secret.
  */
 export function declareCommand<S extends Shape>(
   name: `${string} ${string}`,

@@ -16,7 +16,8 @@ import { changeStream } from "../handling/change-stream.ts";
 import { type CommandContext, loadAggregate, toNewEvent } from "../handling/handle.ts";
 
 /**
- * Maximum number of endpoints that an application has at a clinic, or without a clinic. Revoked endpoints do not count.
+ * Maximum number of endpoints of an application at each clinic, and outside all clinics. Revoked endpoints do not
+ * count.
  */
 export const MAX_ENDPOINTS = 50;
 
@@ -24,9 +25,9 @@ export const MAX_ENDPOINTS = 50;
 const REGISTRATION_TIMEOUT_MS = 60_000;
 
 /**
- * Reserves a place for an endpoint in the quota of its owner. The caller then registers the endpoint
- * in the endpoint's own stream. Each event contains all places that are taken at that time. The places of revoked
- * and deleted endpoints are released only when the quota is exhausted.
+ * Reserves a place in the endpoint quota of an owner. The caller then registers the endpoint in the endpoint's own
+ * stream. Each event contains all places that are taken at that time. Places of revoked and deleted endpoints are
+ * released only when the quota is exhausted.
  *
  * @throws {DomainError} `webhook_endpoint_limit_reached`
  * @throws {WrongExpectedRevisionError} if other writers kept appending first for 10 seconds

@@ -12,7 +12,7 @@ import { defineCommand, defineTransitions } from "./define-command.ts";
 const { QueueTicketIssued, QueueTicketCalled } = queueTicketStreams.events;
 const permission = "manage_schedule";
 
-/** Places a hold. A resource that the hold names must be active and belong to the branch of the hold. */
+/** Places a hold. If the hold names a resource, the resource must be active and belong to the hold's branch. */
 export const placeHold = defineCommand("hold place", holds.holdAggregate, {
   summary: "Reserves a time span before an appointment exists.",
   input: holdStreams.events.HoldPlaced.omit({ reservationId: true }).extend({ overbook }),
@@ -37,8 +37,8 @@ export const releaseHold = defineCommand("hold release", holds.holdAggregate, {
 });
 
 /**
- * Issues a ticket. An appointment and an animal that the ticket names must belong to the ticket's clinic. The ticket's
- * customer is the animal's owner, or else the appointment's customer, who must not be erased.
+ * Issues a ticket. If the ticket names an appointment or animal, it must belong to the ticket's clinic. The ticket's
+ * customer is the animal's owner, or else the appointment's customer. The customer must not be erased.
  */
 export const issueTicket = defineCommand("ticket issue", tickets.queueTicketAggregate, {
   summary: "Issues a ticket for the front-desk queue.",

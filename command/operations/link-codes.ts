@@ -9,9 +9,9 @@ const GROUP_PATTERN = /.{4}(?=.)/g;
 export type LinkCodes = ReturnType<typeof createLinkCodes>;
 
 /**
- * Creates the generator of link codes. The log contains only ids that are derived from an HMAC of the code, so that
- * nobody can find a code by trying all codes without the key. The HMAC keys are derived from the master keys of personal
- * data. A code therefore becomes invalid if its master key is removed.
+ * Creates the functions that generate and resolve link codes. The log contains only ids that are derived from an HMAC
+ * of the code. Without the HMAC key, nobody can find a code by trying all codes. The HMAC keys are derived from the
+ * master keys of personal data, so a code becomes invalid if its master key is removed.
  */
 export function createLinkCodes(config: Config<"PERSONAL_DATA_KEYS">["PERSONAL_DATA_KEYS"]) {
   const { hash, listHashes } = createKeyedHash(config, "animal link codes");
@@ -26,7 +26,7 @@ export function createLinkCodes(config: Config<"PERSONAL_DATA_KEYS">["PERSONAL_D
       return { code, linkId: deriveAnimalLinkId(hash(normalizeLinkCode(code))) };
     },
     /**
-     * Derives the ids of the links that a code may have created, one for each key.
+     * Returns the possible ids of the link that a code creates, one for each HMAC key.
      *
      * @param code as a person has typed it, see {@link normalizeLinkCode}
      */

@@ -14,8 +14,8 @@ const FIELD_BY_CODE: Record<string, string> = {
 };
 
 /**
- * Returns the fields because of which a rule has refused a command. If no single field is to blame, for example in an
- * illegal status transition, returns the id of the changed object.
+ * Returns the fields that a domain rule has refused, for the error response. If no single field is to blame, for
+ * example in an illegal status transition, returns the field with the id of the changed object.
  */
 export function listProblems({ code, message, details }: DomainError, command: StaffCommand): ErrorDetail[] {
   return details ?? [{ path: findField(code, command), message }];

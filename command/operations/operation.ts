@@ -29,15 +29,19 @@ export type Operation<Command, State> = (
 
 /** Loads aggregates to which a command refers. */
 export interface References {
-  /** Returns undefined if the id is missing or the aggregate does not exist. The aggregate may be of another clinic. */
+  /**
+   * Loads an aggregate, which may belong to another clinic. Returns undefined without an id, or if nothing has the id.
+   */
   find<C extends Category, State>(
     aggregate: Aggregate<C, State>,
     id: string | null | undefined,
   ): Promise<State | undefined>;
   /**
+   * Loads an aggregate of the command's clinic.
+   *
    * @param objectName name of the object in snake_case, for the error; default: name of the category
    * @throws {DomainError} `<objectName>_not_found` if the object does not exist or belongs to another clinic;
-   *   `<objectName>_erased`
+   *   `<objectName>_erased` if its personal data is erased
    */
   require<C extends Category, State extends { clinicId: string } & Partial<ErasedData>>(
     aggregate: Aggregate<C, State>,
@@ -46,11 +50,11 @@ export interface References {
   ): Promise<State>;
 }
 
-/** Checks and decision of a command about an object of a clinic. */
+/** Declares how a command about an object of a clinic is checked and decided. */
 export interface ClinicOperation<C extends Category, State, Values, Found, Closed extends boolean> {
   /**
-   * True if the command is possible although the clinic is closed or unreadable, because it ends access, or because
-   * `decide` itself checks the state of the clinic.
+   * True if the command must work although the clinic is closed or unreadable, because it ends access, or because its
+   * decider itself checks the clinic's status. `decide` then receives no clinic.
    */
   isAllowedWhenClosed?: Closed;
   /** Returns the id of the stream; default: the result of the category's `getStreamId` for the values. */
@@ -66,7 +70,9 @@ export interface ClinicOperation<C extends Category, State, Values, Found, Close
   ): Decision<State, EventOf<C>>;
   /** Returns the time of the events, in milliseconds since 1970; default: the time of the command. */
   occurredAt?(values: Values, now: number): number;
-  /** Returns true if the command may exceed a resource's capacity. The context can permit it for all commands. */
+  /**
+   * Returns true if the command may exceed a resource's capacity. If the context has `overbooks`, every command may.
+   */
   overbooks?(values: Values): boolean;
 }
 
@@ -118,7 +124,7 @@ export function createReferences(log: EventLog, clinicId: string): References {
 }
 
 /**
- * Loads the clinic of a command.
+ * Loads the clinic of a command, with its sandbox, and adds the clinic to the context.
  *
  * @throws {DomainError} `clinic_not_found`
  */
@@ -133,8 +139,8 @@ export async function loadCommandClinic(
 }
 
 /**
- * Creates the context of a command that ends access or erases data. Such a command must be possible even if the clinic is
- * unreadable or deleted. The environment is then null.
+ * Creates the context of a command that ends access or erases data. Such a command must work even if the clinic is
+ * unreadable or deleted. The context's environment is then null.
  */
 export async function createClinicContext(
   log: EventLog,

@@ -11,7 +11,7 @@ const permission = "manage_staff";
 
 const branchIds = MembershipGranted.shape.branchIds.default([]).describe("ids of the permitted branches; default: all");
 
-/** Grants a membership. A staff member that the membership names must belong to the membership's clinic. */
+/** Grants a membership. If the membership names a staff member, this person must belong to the membership's clinic. */
 export const grantMembership = defineCommand("membership grant", memberships.membershipAggregate, {
   summary:
     "Makes a portal user a member of a clinic. The user must accept the membership, unless --accepted-at is given.",

@@ -10,10 +10,10 @@ import { type CommandContext, type CommandResult, handle, loadAggregate } from "
 import { type EndpointReference, toOwnerContext } from "./webhook-endpoint-operations.ts";
 
 /**
- * Finds a delivery of an endpoint that has failed or was skipped.
+ * Finds a failed or skipped delivery of an endpoint. Returns undefined if the endpoint has no such delivery, or if the
+ * application may not see the delivery's branch or animal.
  *
- * @returns log position of the delivery's last replay, null if there was none; undefined if the delivery has another
- *   status, does not exist, belongs to another endpoint, or is about a branch or animal that the application may not see
+ * @returns `replayPosition`: log position of the delivery's last replay; null if there was no replay
  */
 export type FindReplayableDelivery = (
   reference: EndpointReference,

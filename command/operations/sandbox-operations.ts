@@ -112,7 +112,7 @@ export async function resetSandbox(
   }
 }
 
-/** Ends the links before the reset hides them, so that the application receives `animal_link.withdrawn`. */
+/** Withdraws all links of a sandbox before its reset, so that the application receives `animal_link.withdrawn`. */
 async function withdrawLinks(log: EventLog, sandbox: Sandbox, context: CommandContext): Promise<void> {
   const { applicationId, clinicId } = sandbox;
   const clinicContext = { ...context, clinicId, environment: "sandbox" as const };
@@ -167,8 +167,7 @@ export function toSandbox({ data, metadata, revision, position }: RecordedEvent<
  * Loads the sandbox that a clinic belongs to, and adds the sandbox's generation to the clinic. A clinic that is not a
  * sandbox is returned unchanged.
  *
- * @throws {DomainError} `object_deleted` if the clinic's sandbox does not exist. It was then deleted, because a
- *   clinic's id is published only after its sandbox is filled
+ * @throws {DomainError} `object_deleted` if the clinic's sandbox does not exist, which means that it was deleted
  */
 export async function resolveSandbox(
   log: EventLog,

@@ -134,7 +134,9 @@ export async function findEndpoint(log: EventLog, endpointId: string): Promise<E
   return { endpointId, owner: { applicationId, clinicId, environment } };
 }
 
-/** Requested changes, with header values in plain text, and the branches that the endpoint may be limited to. */
+/**
+ * Requested changes of an endpoint. Header values are in plain text. The changes may name only the permitted branches.
+ */
 export interface EndpointChangeRequest extends EndpointReference {
   changes: EndpointChanges;
   permittedBranchIds: readonly string[];

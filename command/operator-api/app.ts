@@ -16,8 +16,8 @@ import { runCommand } from "./run-command.ts";
 export interface OperatorAppOptions extends Omit<AppOptions, "retiredPaths"> {
   dependencies: CommandDependencies;
   /**
-   * Hashes requests, to distinguish a retry from another request. The hash has a key, because names in a plain hash
-   * could be guessed.
+   * Hashes requests, to detect that an idempotency key is reused for a different request. The hash has a key, because
+   * names in a plain hash could be guessed.
    */
   requestHash: KeyedHash;
   limiter: RateLimiter;
@@ -28,8 +28,8 @@ export interface OperatorAppOptions extends Omit<AppOptions, "retiredPaths"> {
 const RESPONSE_TIMEOUT_MS = 25_000;
 
 /**
- * Creates the Koa application with which a clinic's own systems run commands. The application needs its own listener:
- * the ingress of the partner API routes by method, so it would publish every path of the command service.
+ * Creates the Koa application of the operations API, with which a clinic's own systems run commands. The application
+ * needs its own listener, so that the ingress of the partner API cannot reach it.
  */
 export function createOperatorApp(options: OperatorAppOptions): Koa<RequestState> {
   const { dependencies, limiter, brand } = options;

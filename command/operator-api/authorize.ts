@@ -45,7 +45,11 @@ async function authenticate(log: EventLog, authorization: string, now: number): 
   return requireActive(credential, state, now);
 }
 
-/** @throws {ApiError} 403 `insufficient_scope` */
+/**
+ * Requires that the operator may run the command `name` at the clinic.
+ *
+ * @throws {ApiError} 403 `insufficient_scope`
+ */
 export function requireScope({ clinicIds, commands }: Operator, name: string, clinicId: string): void {
   const isPermitted = (clinicIds?.includes(clinicId) ?? true) && (commands?.includes(name) ?? true);
   if (!isPermitted) throw new ApiError(403, "insufficient_scope");
@@ -56,7 +60,7 @@ export function getActingMemberHeader(brand: string): string {
 }
 
 /**
- * Returns the member of the clinic on whose behalf the operator acts; undefined if the request names none.
+ * Returns the member of the clinic on whose behalf the operator acts; undefined if the request names no member.
  *
  * @throws {ApiError} 403 `acting_member_not_permitted` if there is no such active member, or the member lacks the
  *   command's permission
@@ -80,8 +84,9 @@ export async function findActingMember(
 }
 
 /**
- * Requires that a command concerns only branches of the acting member, and grants at most the member's rights. Without a
- * member, a command that grants rights is refused.
+ * Requires that a command concerns only branches of the acting member, and grants at most the member's rights. An
+ * approval of an installation must name this member as approver. Without an acting member, grants and approvals are
+ * refused.
  *
  * @param branchId branch of the object that the command changes; undefined if it has none
  * @throws {ApiError} 403 `acting_member_not_permitted`

@@ -31,8 +31,8 @@ class RepeatedRequestError extends Error {
 }
 
 /**
- * Runs a command. A repeated request is recognized by the events that it has recorded, so it needs no table. An id that
- * the body omits is derived from the idempotency key.
+ * Handles a request to run a command. The events that a command records identify a repeated request, so no table of
+ * requests is needed. If the body omits the id of a new object, the id is derived from the idempotency key.
  */
 export function runCommand(
   command: StaffCommand,
@@ -82,7 +82,7 @@ export function runCommand(
   };
 }
 
-/** Number of events after which the search for events of the same request reads no further page. */
+/** The search for events of the same request ends when it has read at least this number of events. */
 const MAX_SEARCHED_EVENTS = 200;
 
 /** Creates an event log whose reads throw {@link RepeatedRequestError} if they find events of the same request. */

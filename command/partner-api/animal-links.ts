@@ -27,7 +27,7 @@ export const linkAnimal: WriteHandler = async ({ log, linkCodes }, ctx, context)
 /** DELETE /animal-links/{linkId}: returns 200. A repeated request returns 404. */
 export const endAnimalLink = endLinkFor(() => "application");
 
-/** POST /animal-links/{linkId}/withdraw: ends a link of the sandbox as {@link endAnimalLink} does. */
+/** POST /animal-links/{linkId}/withdraw: ends a sandbox link at the request of the party in the body. Returns 200. */
 export const withdrawSandboxLink = endLinkFor((ctx) => parseBody(ctx, linkWithdrawal).requestedBy);
 
 function endLinkFor(readParty: (ctx: WriteContext) => WithdrawalParty): WriteHandler {

@@ -52,7 +52,8 @@ type Candidate = Pick<SearchedResource, "id" | "timezone" | "rules" | "closures"
 /**
  * Creates an appointment, and books a place for it in the first possible resource that has a free place.
  *
- * @param decide decides with a place; its result for a repeated or conflicting request must not depend on the place
+ * @param decide creates the decision for a booked place. It is also called without a place, to check a new request
+ *   before the booking, and to answer a repeated request
  * @throws {DomainError} `slot_taken`, and what `decide` throws
  * @throws {InvalidAppointmentError} if no resource offers the time
  * @throws {ApiError} 403 `entitlement_required`
@@ -133,7 +134,7 @@ async function findOfType(
   return [...rotated.filter((resource) => !isFull(resource)), ...rotated.filter(isFull)];
 }
 
-/** Finds the named resource. If Postgres is unavailable, ignores holds of the whole branch, which are unknown. */
+/** Finds the requested resource. If the read models are unavailable, ignores holds of the whole branch. */
 async function findNamed(
   { load, slotSearch, sandbox }: BookingDependencies,
   resourceId: string,

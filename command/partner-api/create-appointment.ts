@@ -63,8 +63,8 @@ const MAX_CACHE_BYTES = 10 * 1024 * 1024;
 const REQUEST_BYTES = 2_000;
 
 /**
- * Requests the appointment. If an earlier request with the same key has created it, nothing changes. A repetition of a
- * recent request without notes is decided from memory, because the event that creates an appointment never changes.
+ * Requests the appointment. If an earlier request with the same key has created it, nothing changes. A recent request
+ * without notes is repeated from memory. This is safe, because the first event of an appointment never changes.
  */
 async function requestIdempotently(
   dependencies: DecisionContext & Pick<PartnerService, "log" | "slotSearch"> & { recentRequests: RecentRequests },
@@ -104,7 +104,10 @@ async function requestIdempotently(
   return commandResult;
 }
 
-/** Loads the access to an animal: from the installation, or from a link if the owner is not erased. */
+/**
+ * Loads the application's access to an animal. If the installation does not cover all animals, the access comes from a
+ * link. A link does not count if the owner is erased.
+ */
 async function loadAnimalAccess(
   { load, installation }: DecisionContext,
   animalId: string,
@@ -122,7 +125,9 @@ interface CreateRequest extends z.output<typeof appointmentRequest> {
   textHash: string;
 }
 
-/** @throws {ApiError} 422 with all problems of the body and the header, or if the body contradicts the branch header */
+/**
+ * @throws {ApiError} 422 if the body or a header is invalid, or if fields of the body contradict each other or a header
+ */
 function readCreateRequest(ctx: WriteContext): CreateRequest {
   const { body, idempotencyKey } = parseIdempotentRequest(ctx, appointmentRequest, 422);
   const { notes = null, ...fields } = body;

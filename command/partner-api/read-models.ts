@@ -40,9 +40,9 @@ const REPLAYABLE_DELIVERY_SQL = `(SELECT json_build_object('replayPosition', d.r
      AND d.environment = $5 AND d.status IN ('failed', 'skipped') AND ${IS_DELIVERY_VISIBLE_SQL})`;
 
 /**
- * Creates the reads of the database that writes of the partner API need. All but `disableFailingEndpoint` throw an
- * {@link ApiError} 503 `data_source_unavailable` if the database has no filled read models of this release, and the error
- * of the query if Postgres is unavailable.
+ * Creates the database queries that writes of the partner API need. They throw an {@link ApiError} 503
+ * `data_source_unavailable` if the database has no filled read models of this release. If Postgres is unavailable, they
+ * throw the error of the query. `disableFailingEndpoint` throws neither.
  */
 export function createReadModels(pool: pg.Pool, log: EventLog, logger: Logger) {
   async function query(name: string, sql: string, values: (string | null)[]): Promise<unknown> {
@@ -82,9 +82,9 @@ export function createReadModels(pool: pg.Pool, log: EventLog, logger: Logger) {
     findReplayableDelivery,
 
     /**
-     * Records that an endpoint's failures have disabled it, if the log does not contain this yet. Otherwise, the webhooks
-     * role would record it after a command that enables the endpoint, and so disable the endpoint again. While Postgres is
-     * unavailable, records nothing.
+     * Records in the log that failures have disabled an endpoint, if the log does not contain this yet. Call it before
+     * the endpoint is enabled. Otherwise, the webhooks role could record the failures later, and disable the endpoint
+     * again. Records nothing if Postgres is unavailable.
      *
      * @throws {LogUnavailableError}
      */

@@ -34,7 +34,10 @@ export interface PartnerService extends ReadModels {
   dnsServers?: readonly string[] | undefined;
 }
 
-/** State of a write. Without a clinic, its state has no `clinicId`; see {@link hasClinic}. */
+/**
+ * State of a write request. Check {@link hasClinic} first: a request without a clinic has no `clinicId`, despite the
+ * type.
+ */
 type WriteState = ClinicState & LogPositionState;
 
 /** Context of a request, with the ids of its path. */
@@ -56,8 +59,9 @@ export type WriteHandler = (
 ) => Promise<WriteResult>;
 
 /**
- * Requires an active clinic, for operations that add data. Operations that reduce or protect a partner's access, such
- * as revoking an endpoint, do not require it. Requests that name no clinic pass. Throws {@link ApiError} 403 `clinic_not_operational`.
+ * Creates a middleware that requires an active clinic. It is for operations that add data. Operations that reduce or
+ * protect a partner's access, such as revoking an endpoint, do not need it. Requests without a clinic pass. The
+ * middleware throws {@link ApiError} 403 `clinic_not_operational`.
  */
 export function requireActiveClinic(decide: Decide): Koa.Middleware<PartnerState> {
   return async ({ state }, next) => {

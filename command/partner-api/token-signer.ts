@@ -62,16 +62,16 @@ export function publishKeys(jwks: JSONWebKeySet): Koa.Middleware<RequestState> {
 }
 
 /**
- * Returns the path of an environment's metadata. RFC 8414 inserts the well-known path between the origin and the path
- * of the issuer.
+ * Returns the path of the metadata of an environment's authorization server. RFC 8414 inserts the well-known path
+ * between the origin and the path of the issuer.
  */
 export function getServerMetadataPath(environment: Environment): string {
   return buildAudience("/.well-known/oauth-authorization-server", environment);
 }
 
 /**
- * Returns the metadata of an environment's authorization server (RFC 8414). Each environment has its own token
- * operation, so each has its own issuer: the base URL of the environment.
+ * Creates a middleware that returns the metadata of an environment's authorization server (RFC 8414). Each environment
+ * has its own token operation, and therefore its own issuer: the base URL of the environment.
  */
 export function publishServerMetadata(origin: string, environment: Environment): Koa.Middleware<RequestState> {
   const issuer = buildAudience(origin, environment);

@@ -169,8 +169,8 @@ function toReplayRecord(replay: Replay): records.WebhookReplayRecord {
 }
 
 /**
- * Checks that deliveries may be sent to a URL: in production, the operator must have approved the origin, and the
- * destination must be safe.
+ * Checks that deliveries may be sent to a URL. The destination must be safe. In production, the operator must also have
+ * approved the origin. Returns the normalized URL.
  *
  * @throws {ApiError} 400 `invalid_destination`, `destination_not_approved` or `unsafe_destination`
  */

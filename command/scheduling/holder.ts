@@ -80,9 +80,9 @@ export async function abandonReservation(
 }
 
 /**
- * Returns true if a reservation has ended, so that other commands may release its place. Also ends an expired hold, and
- * a reservation that its holder has not used for a minute. The clock only triggers this attempt: the append to the
- * holder's stream decides whether the reservation ends. If the holder cannot be read, returns false.
+ * Returns true if a reservation has ended, so that other commands may release its place. First tries to end an expired
+ * hold, or a reservation that its holder has not used for a minute. The time only triggers this attempt: the
+ * reservation ends when the event is appended to the holder's stream. If the holder cannot be read, returns false.
  */
 export async function isReservationEnded(
   log: EventLog,

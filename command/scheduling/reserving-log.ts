@@ -42,14 +42,14 @@ interface ReservingLogOptions {
 }
 
 /**
- * Creates the event log of a command about an appointment or a hold. Before an append to the holder's stream, it
- * reserves the places that the events need. The appended events then refer to the reservations. So the stream of the
- * resource's day decides who gets a place, and the stream of the holder decides whether a reservation is in use. An
- * append that ends reservations also releases their places.
+ * Creates the event log of a command about an appointment or a hold, the holder of reservations. Before an append to
+ * the holder's stream, it reserves the places that the events need. The appended events then refer to the reservations.
+ * The stream of the resource's day decides who gets a place. The holder's stream decides whether a reservation is in
+ * use. An append that ends reservations also releases their places.
  *
- * After a conflict and after an unknown outcome, an append throws {@link WrongExpectedRevisionError}, so that `handle`
- * decides again with the current state. Each attempt has new reservations. While an append may still arrive, its
- * reservations are released only after the holder's stream has ended them.
+ * After a conflict or an unknown outcome, an append throws {@link WrongExpectedRevisionError}, so that `handle` decides
+ * again with the current state. Each attempt makes new reservations. If a failed append may still arrive, its
+ * reservations are first ended in the holder's stream, and only then released.
  *
  * Appends throw {@link DomainError} `slot_taken` if a place is not free, and `resource_not_available` if its resource
  * is retired.
@@ -73,7 +73,7 @@ export function createReservingLog(log: EventLog, options: ReservingLogOptions):
     return { ...place, places, resourceDays: toResourceDays(place) };
   };
 
-  /** Reserves the places. Then appends the events with the reservations. */
+  /** Reserves the places that the events need, and then appends the events with the ids of the reservations. */
   async function appendWithPlaces(stream: string, holder: Holder, expectedRevision: bigint, newEvents: NewEvent[]) {
     const places: ReservedPlace[] = [];
     const reservingEvents: NewEvent[] = [];

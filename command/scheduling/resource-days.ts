@@ -21,7 +21,7 @@ export interface ReservablePlace extends Place {
   resourceDays: ResourceDay[];
 }
 
-/** A reservation that was made, completely or in part. */
+/** A reservation that was made on all or some of the days that its place touches. */
 export interface Reserved {
   reservationId: string;
   /** Days that may contain the reservation. */
@@ -51,9 +51,8 @@ interface WaitingReservation {
 const waitingReservations = new Map<string, Set<WaitingReservation>>();
 
 /**
- * Reserves a place in each day that the place touches, in ascending order. Records each day in the place before the
- * append to this day, so that a failed reservation can be released. Waiting reservations of the same day share one read
- * and one append.
+ * Reserves a place on each day that the place touches, in ascending order. Adds each reserved day to `place.days`, so
+ * that a failed reservation can be released. Waiting reservations of the same day share one read and one append.
  *
  * @param overbooks if true, the reservation may exceed the capacity. It is then recorded as overbooked
  * @throws {DomainError} `slot_taken`
@@ -85,7 +84,7 @@ export async function reservePlace(
   }
 }
 
-/** Decides reservations of one day in their order, and appends those that have a place. */
+/** Decides the reservations of one day in order. Appends the reservations that get a place. */
 async function reserveBatch(log: EventLog, stream: string, items: readonly WaitingReservation[]): Promise<void> {
   const lastEvent = await log.readLast<ResourceDayEvent>(stream);
   let reservations = lastEvent?.data.reservations ?? [];
@@ -126,10 +125,7 @@ async function reserveBatch(log: EventLog, stream: string, items: readonly Waiti
   for (const [item, outcome] of outcomes) item.outcome = outcome;
 }
 
-/**
- * Releases a reservation in the streams of all days that its place touches. A day without the reservation does not
- * change.
- */
+/** Releases a reservation in the stream of each day in `days`. A day without the reservation does not change. */
 export async function releasePlace(
   log: EventLog,
   { reservationId, days }: Reserved,

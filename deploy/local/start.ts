@@ -13,7 +13,7 @@ import { type LocalStack, startStack } from "./stack/stack.ts";
 import { type DemoAccess, formatReadyMessage, writeStackFile } from "./stack/stack-file.ts";
 import type { Component } from "./supervisor/component.ts";
 
-/** Ctrl-C can cause several signals, and so can the death of the bootstrap. They count as one signal. */
+/** Signals within this time count as one signal. Ctrl-C or the death of the bootstrap can cause several signals. */
 const REPEATED_SIGNAL_WINDOW_MS = 500;
 
 await runEntry(async () => {

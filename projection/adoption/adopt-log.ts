@@ -172,9 +172,9 @@ async function deleteReplayPositions(pool: pg.Pool, after: bigint): Promise<void
 }
 
 /**
- * Deletes the progress of replays whose request is not in the adopted log. A repeated request has the same replay id,
- * so it would otherwise inherit the progress, and might never start. A request that is newer than its progress was
- * repeated after the log was replaced, so this progress is deleted, too.
+ * Deletes the progress of replays whose request is not in the adopted log, or is newer than the progress. A request
+ * that is repeated after the adoption has the same replay id. With the old progress, the repeated request might never
+ * start.
  */
 async function deleteLostProgress(connection: pg.ClientBase): Promise<void> {
   await connection.query(

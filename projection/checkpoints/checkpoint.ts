@@ -5,9 +5,8 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 export interface Checkpoint {
   position: bigint;
   /**
-   * Id of the last processed event, which is the event at `position`. The id identifies the log, because no other log
-   * holds the same event at the same position. The event belongs to a catalog stream, and catalog streams are never
-   * deleted. Null before the first event.
+   * Id of the event at `position`; null before the first event. The id shows that a log is the original log, because no
+   * other log holds this event at this position. The event is never deleted, because it belongs to a catalog stream.
    */
   eventId: string | null;
 }

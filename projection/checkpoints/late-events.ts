@@ -11,15 +11,15 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { WebhookCheckpointName } from "./checkpoint.ts";
 
 /**
- * Maximum age of a late event, which is an event that the checkpoints passed before it could be processed. An older
- * event gets no deliveries, because the rows that prevent a second delivery are deleted by then.
+ * Maximum age of a late event: an event that the checkpoint passed before the event could be processed. Older events
+ * get no deliveries, because the rows that prevent a second delivery are deleted by then.
  */
 export const MAX_LATE_AGE = "30 days";
 
 /**
- * CTE with the owners of endpoints that missed deliveries. While a stream that grants access was quarantined, its row
- * was missing, so no endpoint matched. Deliveries for events after `position` may be missing. `ended` are the streams
- * that have left the quarantine.
+ * CTE with the owners of endpoints that may have missed deliveries for events after `position`. While a stream that
+ * grants access is quarantined, its row is missing, so no endpoint matches. The query must also define the CTE `ended`:
+ * the streams that have left the quarantine.
  */
 const UNMATCHED_ENDPOINTS_SQL = `
   endpoint AS MATERIALIZED (
@@ -75,8 +75,8 @@ async function recordUnmatchedEvents(client: ClientBase, schema: string): Promis
 }
 
 /**
- * Records late events: public events up to a checkpoint that other read models lacked or could not match with
- * endpoints, because streams were quarantined. The caller's transaction must hold a lock that keeps the checkpoint from
+ * Records late events: public events that other read models missed because streams were quarantined. Either the event
+ * was missing, or it matched no endpoint. The caller's transaction must hold a lock that keeps the checkpoint from
  * moving.
  *
  * @param otherSchema schema of the other read models. If it was dropped, nothing is recorded
@@ -108,8 +108,8 @@ export async function recordMissingEvents(
 const RETRY_INTERVAL = "10 minutes";
 
 /**
- * Makes a public event that cannot be processed a late event, so that other events do not wait for it. The event is
- * tried again every ten minutes.
+ * Records that a public event cannot be processed, so that other events do not wait for it. The event becomes a late
+ * event, and is tried again every ten minutes.
  *
  * @param cause error message without values of the event
  */

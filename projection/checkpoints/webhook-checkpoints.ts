@@ -6,9 +6,9 @@ import { type Checkpoint, readCheckpoint, type WebhookCheckpointName } from "./c
 import { recordMissingEvents } from "./late-events.ts";
 
 export interface WebhookCheckpoint extends Checkpoint {
-  /** Schema of the read models from which the public events up to the checkpoint were read. */
+  /** Schema of the read models that provided the public events up to the checkpoint. */
   readModels: string;
-  /** Sequence number that NATS confirmed last. */
+  /** Last JetStream sequence number that NATS confirmed. */
   sequence: bigint;
 }
 

@@ -1,6 +1,7 @@
 import type pg from "pg";
 import { z } from "zod";
 import { type Command, type CommandLine, defineCommand } from "../../shared/command-line/command-line.ts";
+import { describeFailure } from "../../shared/command-line/describe-failure.ts";
 import { EXIT_CODE, InputError } from "../../shared/command-line/failure.ts";
 import { withLocalTimes } from "../../shared/command-line/local-times.ts";
 import { actorOption, requireOperator } from "../../shared/command-line/operator.ts";
@@ -9,7 +10,7 @@ import type { Terminal } from "../../shared/command-line/terminal.ts";
 import { instant } from "../../shared/domain/events/fields.ts";
 import { connectEventStore, requireEventStore } from "../../shared/eventstore/connect.ts";
 import { createUncachedDataKeys, deferDataKeys } from "../../shared/personal-data/create-data-keys.ts";
-import { createPool } from "../../shared/postgres/pool.ts";
+import { COMMAND_LINE_CONNECT_TIMEOUT_MS, createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { isPostgresUnavailable } from "../../shared/runtime/failures.ts";
@@ -48,11 +49,12 @@ function defineServerCommand<O extends Options>(declaration: {
 export const projectionCommandLine: CommandLine = {
   program: "clinic projection",
   description: "Migrates the database, inspects, rebuilds and verifies the read models, and quarantines event streams.",
-  ownExitCodes: [
-    [ProjectionError, EXIT_CODE.failed],
-    [CommandRefusedError, EXIT_CODE.refused],
-    [DifferentLogError, EXIT_CODE.refused],
-  ],
+  describeFailure: (error) =>
+    describeFailure(error, [
+      [ProjectionError, EXIT_CODE.failed],
+      [CommandRefusedError, EXIT_CODE.refused],
+      [DifferentLogError, EXIT_CODE.refused],
+    ]),
   commands: [
     defineServerCommand({
       name: "status",
@@ -174,6 +176,7 @@ async function withDatabase(
     url: databaseUrl,
     applicationName: "projection-cli",
     size: 4,
+    connectTimeoutMs: COMMAND_LINE_CONNECT_TIMEOUT_MS,
     statementTimeoutMs: 60_000,
     logger,
   });

@@ -56,10 +56,10 @@ export async function rebuildReadModels(context: CommandContext): Promise<number
 /**
  * Adopts the connected event log for this database, and prints the effects on webhooks.
  *
- * @param notifyFrom milliseconds since 1970. If set, partners receive all events that the log stored at or after
- *   this time. See {@link adoptLog}
+ * @param notifyFrom milliseconds since 1970. If set, partners receive all events that the log stored at or after this
+ *   time. See {@link adoptLog}
  * @returns the exit code
- * @throws {CommandRefusedError}
+ * @throws {CommandRefusedError} if the database was built from this log
  */
 export async function adoptCurrentLog(
   context: CommandContext,
@@ -87,8 +87,8 @@ export async function adoptCurrentLog(
 /**
  * Compares the read models with the log.
  *
- * @param options.json if true, each differing row and each quarantined stream is one line of JSON, and the last line has
- *   the totals
+ * @param options.json if true, prints a line of JSON for each differing row and quarantined stream, and a line with the
+ *   totals
  * @returns the exit code: 1 if rows differ
  */
 export async function verifyReadModels(context: CommandContext, { json }: { json: boolean }): Promise<number> {

@@ -74,9 +74,8 @@ async function findStatus({ client, pool }: LogAndDatabase, now: number) {
 
 interface RoleProcesses {
   /**
-   * Status of the role's most relevant process. In order of relevance, a process is running, starting, failed or on
-   * standby. If no process is alive, this is the status of the process that reported last. Undefined if no process ever
-   * reported.
+   * Status of a running process; otherwise, of a starting, failed or standby process, in this order. If no process is
+   * alive, status of the process that reported last. Undefined if no process ever reported.
    */
   process: ProcessStatus | undefined;
   /** True if a process of the role has reported recently, see `ALIVE_TIMEOUT_MS`. */

@@ -16,7 +16,7 @@ export interface Batch {
   events: readonly RecordedEvent[];
   /** The events with their decrypted personal data. If absent, the events contain no encrypted data. */
   decryptedEventsPromise?: Promise<readonly RecordedEvent[]>;
-  /** Current position of the checkpoint. */
+  /** Expected current position of the checkpoint. */
   fromPosition: bigint;
   /** Checkpoint at the last event of the batch, even if no read model handles that event. */
   newCheckpoint: EventCheckpoint;
@@ -106,8 +106,8 @@ async function moveCheckpoint(
 }
 
 /**
- * Returns the name of a schema's advisory lock. Writers take the lock in shared mode, and a swap takes it in exclusive
- * mode.
+ * Returns the name of a schema's advisory lock. Each batch takes it in shared mode. A rebuild takes it in exclusive
+ * mode when it replaces the tables.
  */
 export function getSwapLockName(schema: string): string {
   return `swap ${schema}`;

@@ -16,12 +16,12 @@ interface BatchSegment {
 }
 
 /**
- * Splits a batch before each event that may change many rows, so that these rows contain all earlier events. Also
- * splits it after erasures, so that the erasures are written before later events are checked against them.
+ * Splits a batch into segments. Drops events that add data to earlier generations of a sandbox.
  *
- * - A sandbox reset deletes the rows of the sandbox, applies its own fixture events, and starts a new generation. The
- *   segments omit events that add data to earlier generations.
- * - The erasure of a customer's data changes all rows of the customer. Consecutive erasures share a segment.
+ * - A sandbox reset starts a segment, because it deletes the rows of earlier events. The segment also contains the
+ *   fixture events of the reset.
+ * - The erasure of a customer's data starts a segment, because it changes all earlier rows of the customer. Consecutive
+ *   erasures share a segment. The next other event starts a new segment, so that it is checked against the erasures.
  *
  * @param generations current generations before the batch; updated to the generations after the batch
  */
@@ -55,7 +55,7 @@ export function splitBatch(events: readonly RecordedEvent[], generations: Genera
   return segments;
 }
 
-/** Current generation of each sandbox, by the id of the sandbox's clinic. */
+/** Current generation of each sandbox, by clinic id. A reset starts a new generation. */
 type Generations = Map<string, number>;
 
 function toFixtureEvents(resetEvent: RecordedEvent & { type: "SandboxReset" }): RecordedEvent[] {
@@ -74,7 +74,9 @@ function belongsToGeneration(event: RecordedEvent): event is SandboxData {
   return (event.type === "AppointmentRequested" || event.type === "AnimalLinked") && event.data.sandboxGeneration > 0;
 }
 
-/** Returns true if a reset has ended the event's generation. Later events about its data find no row anyway. */
+/**
+ * Returns true if an event adds data to a generation that a reset has ended. Later events about this data find no row.
+ */
 function isOfEarlierGeneration(event: RecordedEvent, generations: Generations): boolean {
   if (!belongsToGeneration(event)) return false;
   return event.data.sandboxGeneration !== generations.get(event.data.clinicId);

@@ -77,11 +77,11 @@ interface NewData {
 }
 
 /**
- * Replaces personal data that was recorded after its erasure by neutral values. A command that ran at the same time as
- * the erasure can have recorded such data. Its data key is destroyed, so a rebuild gives neutral values, too.
+ * Writes neutral values over personal data that was recorded after its erasure, usually by a command that ran at the
+ * same time. The data key is destroyed, so a rebuild gives neutral values, too. All earlier erasures must already be
+ * written.
  *
- * Runs no query if no change adds personal data, and only one query if none of the customers was erased. All earlier
- * erasures must already be written.
+ * Runs no query if no change adds personal data, and only one query if none of the customers was erased.
  */
 export async function eraseLateData(tables: Tables, changesByModel: ChangesByModel): Promise<void> {
   const { client, schema } = tables;
@@ -113,7 +113,7 @@ function findNewData(model: AnyReadModel, changes: RowChanges): NewData[] {
   });
 }
 
-/** Finds destroyed data keys: those that are older than the erasure of their data. */
+/** Returns the ids of destroyed data keys. A destroyed key is older than the erasure of its category. */
 async function findErasedKeyIds({ client, schema }: Tables, newData: readonly NewData[]): Promise<ReadonlySet<string>> {
   const { rows } = await client.query<{ id: string }>({
     name: `erased keys ${schema}`,

@@ -101,7 +101,7 @@ function toRowId(key: readonly unknown[]): string {
   return key.join("\n");
 }
 
-/** Sends all statements at once, in the order of the read models. */
+/** Writes all changed and deleted rows. Sends all statements at once, in the order of the read models. */
 export async function writeChanges(tables: Tables, changesByModel: ChangesByModel): Promise<void> {
   const writePromises = [...changesByModel].flatMap(([model, changes]) => {
     const changedRows: Row[] = [];

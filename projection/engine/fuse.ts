@@ -7,9 +7,9 @@ import type { ProjectionRun } from "./projection-options.ts";
 import type { Tables } from "./rows.ts";
 
 /**
- * Limits of the fuse, which stops the projectors if the release seems faulty, and not single events. For this, events
- * of one type must fail in more than 20 streams, and in more than a tenth of the last 1,000 cases. The fuse counts in
- * the order of the log, so rebuild, catch-up and live operation get the same result, also after a restart.
+ * Limits of the fuse, which stops the projectors if the release itself seems faulty. Events of one type must fail in
+ * more than 20 streams, and in more than a tenth of the last 1,000 events of the type. The fuse counts in log order, so
+ * rebuild, catch-up and live operation get the same result, also after a restart.
  */
 const MAX_STREAMS = 20;
 const MAX_SHARE = 0.1;
@@ -19,10 +19,11 @@ const MAX_OUTCOMES = 1_000;
 export type Outcomes = ReadonlyMap<string, string>;
 
 /**
- * Adds the outcomes of items to those of earlier items. Later events of quarantined streams are not processed, so they
- * do not count, and neither do failures before an operator has confirmed their type.
+ * Adds the outcomes of items to earlier outcomes, and checks the limits of the fuse. Later events of quarantined
+ * streams do not count, because they are not processed. Streams that failed before an operator confirmed the event type
+ * do not count as failed.
  *
- * @returns the changed outcomes, and the error of the first event at which the fuse blows
+ * @returns the changed outcomes, and an error for the first event at which a type exceeds the limits
  */
 export function judgeOutcomes(
   { confirmedTypes, outcomes, quarantinedStreams }: ProjectionRun,
@@ -65,7 +66,7 @@ export async function readOutcomes(pool: Pool, schema: string): Promise<Map<stri
   return new Map(rows.map(({ type, outcomes }) => [type, outcomes]));
 }
 
-/** Does nothing in most batches: after 1,000 events of a type without a failure, its outcomes stay the same. */
+/** Stores changed outcomes. After 1,000 events of a type without a failure, its outcomes no longer change. */
 export async function writeOutcomes({ client, schema }: Tables, changedOutcomes: Outcomes): Promise<void> {
   if (changedOutcomes.size === 0) return;
   await client.query({

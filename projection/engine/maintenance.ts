@@ -11,7 +11,7 @@ import { StartError } from "../../shared/runtime/run-service.ts";
  * because a rebuild, for example, would replace the tables that a verify reads.
  *
  * @param run receives a separate connection without a statement timeout
- * @throws {StartError} if another process holds the lock, or if the connection could lose the lock
+ * @throws {StartError} if another process holds the lock, or a connection pooler shares the database session
  */
 export async function withMaintenanceLock<Result>(
   pool: pg.Pool,
@@ -35,8 +35,8 @@ export async function withMaintenanceLock<Result>(
 }
 
 /**
- * Time limit for locking tables. The lock waits for running queries and blocks new queries. The limit is shorter than
- * the time after which Postgres reports a deadlock.
+ * Time limit for locking tables, because a waiting lock blocks new queries. Shorter than the deadlock timeout of
+ * Postgres.
  */
 export const LOCK_TIMEOUT_MS = 200;
 
@@ -54,9 +54,10 @@ export async function runUnlessLocked(connection: pg.ClientBase, statement: stri
 }
 
 /**
- * Runs a statement as soon as it can lock its tables. Returns without running it if the signal aborts first. Sessions with
- * cached plans may lock the tables in another order, which can cause a deadlock. The lock timeout is shorter than the
- * time after which Postgres reports a deadlock, so the statement gives up first and is tried again.
+ * Runs a statement as soon as it can lock its tables. Returns without running it if the signal aborts first.
+ *
+ * Other sessions may lock the tables in another order. The lock timeout is shorter than the deadlock timeout of
+ * Postgres, so this statement gives up before Postgres reports a deadlock, and is tried again.
  */
 export async function runWhenUnlocked(
   connection: pg.ClientBase,

@@ -34,9 +34,9 @@ export interface ProjectionOptions extends LogAndDatabase {
   /** True if an operator is adopting this log for a database that was built from another log. */
   adoptsLog?: boolean;
   /**
-   * True if the tables are not yet in use. Until the run has caught up, it then waits for full batches, because large
-   * batches cost less for each event. Postgres may also acknowledge a commit before the commit is flushed to disk. If
-   * Postgres crashes, the run applies the events of lost commits again.
+   * True if no query uses the tables yet. Until the run has caught up, it waits for full batches, because large batches
+   * cost less for each event. Postgres may acknowledge a commit before it is flushed to disk. If Postgres crashes, the
+   * run applies the events of lost commits again.
    */
   fillsUnusedTables?: boolean;
   onProgress(progress: ProjectionProgress): void;

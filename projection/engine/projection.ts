@@ -25,11 +25,12 @@ const MAX_BATCH_ITEMS = 2_000;
 const MAX_BUFFERED_ITEMS = 2 * MAX_BATCH_ITEMS;
 
 /**
- * Updates the read models of a schema from the log until the signal aborts or the run reaches `endPosition`. While a
- * batch is written, the subscription fills a buffer with the events of the next batch. Batches therefore grow with the
- * lag, and a live event does not wait for a full batch. If the log or the database is unavailable, the run waits. The
- * run skips quarantined streams and records the skipped events. If an event cannot be processed, the run quarantines its
- * stream.
+ * Updates the read models of a schema from the log until the signal aborts or the run reaches `endPosition`. If the log
+ * or the database is unavailable, the run waits. If an event cannot be processed, the run quarantines its stream. Later
+ * events of the stream are skipped and recorded.
+ *
+ * While a batch is written, the next events fill a buffer. Batches therefore grow with the lag, and a live event does
+ * not wait for a full batch.
  *
  * @throws {ProjectionError} if only an operator can resolve a failure. If an event failed, the events before it are
  *   written

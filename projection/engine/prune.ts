@@ -14,8 +14,8 @@ import { SCRATCH_SCHEMA } from "./verify.ts";
 const OWN_SCHEMAS = [READ_MODEL_SCHEMA, NEXT_SCHEMA, FORMER_SCHEMA, SCRATCH_SCHEMA];
 
 /**
- * Time for which the read models must be unused before they are dropped. In this time, a process that has lost its
- * connection connects again, for example after a failover of Postgres.
+ * Time for which no process may use the read models before they are dropped. Within this time, a process that has lost
+ * its connection connects again, for example after a failover of Postgres.
  */
 const UNUSED_MS = 5_000;
 
@@ -102,10 +102,11 @@ async function requireNoUsers(connection: pg.ClientBase, schemas: readonly strin
 const OTHER_TABLES = ["data_keys.data_key", "pg_catalog.pg_statistic"];
 
 /**
- * Rewrites all tables that held erased data, because Postgres keeps obsolete row versions in a table's files. Each table
- * is locked while it is rewritten. A rewrite starts only when no query uses the table.
+ * Rewrites all tables that held erased data, because Postgres keeps obsolete row versions in a table's files. Each
+ * table is locked while it is rewritten. A rewrite starts only when no query uses the table.
+ *
  * @param onRewritten called after each table
- * @throws {StartError} if a rebuild or another scrub is running
+ * @throws {StartError} if a rebuild, verify, prune or another scrub is running
  */
 export async function scrub(
   pool: pg.Pool,

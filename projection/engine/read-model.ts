@@ -112,19 +112,20 @@ interface ReadModel<
   sandboxCondition?: (schema: string) => string;
   personalColumns?: PersonalColumns<RowOf<C, Nullable>>;
   /**
-   * SQL query for the primary keys of all rows that belong to customers, with the column `customer_id`. The ids of the
-   * customers are in the array `$1`. When a customer's data is erased, the engine writes the neutral values of
-   * `personalColumns` to these rows. The table needs a column `customer_id`, so that the engine recognizes new data of
-   * erased customers.
+   * SQL query for all rows with data of customers. The array `$1` contains the customer ids. The query returns the
+   * primary key and `customer_id` of each row. An erasure writes the neutral values of `personalColumns` to these rows.
+   * The table also needs a column `customer_id`, so that the engine recognizes new data of erased customers.
    */
   customerRowsSql?: (schema: string) => string;
   /**
-   * Returns the columns that record the erasure of a customer's data in a row of the customer. The engine calls it for
-   * each erasure of a category in `personalColumns`, even if the row has no such data. After the destruction of the
-   * data keys, a rebuild cannot know whether it had. Erasures may be out of order.
+   * Returns the columns that record the erasure of a customer's data in a row of the customer. Called for each erasure
+   * of a category in `personalColumns`, even if the row has no data of the category. A rebuild cannot know whether it
+   * had data, because the data keys are destroyed. Erasures may be out of order.
    */
   recordErasure?(row: RowOf<C, Nullable>, erasure: RowCause): Partial<RowOf<C, Nullable>>;
-  /** Read models in which a handler finds the row that the same event changes. They must be earlier in the list. */
+  /**
+   * Read models in which a handler may look up rows with `findRows`. They must be earlier in the list of read models.
+   */
   references?: readonly { table: string }[];
   /** Returns the primary key of the row that an event changes; undefined if the event changes no row. */
   key(event: RecordedEventOf<Type>): readonly string[] | undefined;
@@ -137,7 +138,7 @@ interface ReadModel<
   };
 }
 
-/** Finds the row that the same event changes in a referenced read model, as it was before and after the event. */
+/** Returns the row that the current event changes in a referenced read model, before and after the change. */
 export type FindRows = <Referenced extends Row>(model: {
   table: string;
   renderedColumns?: { [column: string]: (row: Referenced) => object };
@@ -192,7 +193,7 @@ export function toColumns<Data extends object>(data: Data): ColumnsOf<Data> {
   return columns as ColumnsOf<Data>;
 }
 
-/** Returns columns of a row, as members of rendered JSON. */
+/** Returns the named columns of a row, for example for rendered JSON. */
 export function pickColumns<R extends Row, Name extends keyof R>(row: R, ...names: Name[]): Pick<R, Name> {
   const members: Partial<R> = {};
   for (const name of names) members[name] = row[name];

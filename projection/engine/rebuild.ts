@@ -32,10 +32,7 @@ const CATCH_UP_CHECK_INTERVAL_MS = 5;
 
 export interface RebuildOptions
   extends Pick<ProjectionOptions, "client" | "pool" | "dataKeys" | "readLog" | "models" | "logger" | "onProgress"> {
-  /**
-   * Set if an operator adopts an event log that the current read models were not built from. Called in the transaction
-   * that replaces the tables, after the swap.
-   */
+  /** Set only if an operator adopts another event log. Called after the swap of the tables, in the same transaction. */
   adopt?(connection: pg.ClientBase): Promise<void>;
 }
 
@@ -180,7 +177,7 @@ async function trySwap(
   return (await readCheckpoint(connection, READ_MODEL_SCHEMA)).position;
 }
 
-/** Records the events that partners have not received, because the former tables had quarantined streams. */
+/** Records late events: events that partners missed because the former tables had quarantined streams. */
 async function recordMissing(connection: pg.ClientBase): Promise<void> {
   for (const name of ["deliveries", "messages"] as const) {
     const { position, readModels } = await readWebhookCheckpoint(connection, name);

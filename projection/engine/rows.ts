@@ -11,7 +11,7 @@ export interface Tables {
   models: readonly AnyReadModel[];
 }
 
-/** A row cannot be converted for Postgres, because of one of the last events that changed it. */
+/** A row cannot be converted for Postgres. The cause is one of the last events that changed the row. */
 export class RowError extends ItemError {
   override readonly name = "RowError";
 }
@@ -91,7 +91,9 @@ function toKeyColumns(model: AnyReadModel, keys: readonly (readonly string[])[])
   return model.primaryKey.map((_, index) => toArrayLiteral(keys.map((key) => key[index] ?? null)));
 }
 
-/** Returns SQL that reads a column in the format of projectors. Otherwise, unchanged rows would seem to differ. */
+/**
+ * Returns SQL that reads a column in the format that projectors write. Otherwise, unchanged rows would seem changed.
+ */
 function toColumnSql(column: string, type: ColumnType): string {
   if (type === "timestamptz") return `rfc3339(${column})`;
   return type === "bigint" ? `${column}::text` : column;

@@ -35,8 +35,7 @@ const COPY_SCHEMA = `${READ_MODEL_SCHEMA}_copy`;
  * tables, and compares these tables with the copy row by row. Live events do not affect the comparison. Events that the
  * read models skipped are skipped here too.
  *
- * @returns position and number of rows that were compared, the number of differences, and the streams with events that
- *   the read models lack
+ * @returns log position of the copy, number of compared rows, number of differences, and the quarantined streams
  * @throws {StartError} if another verify or rebuild is running, or the read models belong to another release
  * @throws {DifferentLogError}
  * @throws {ProjectionError} for an event that cannot be processed
@@ -72,7 +71,9 @@ export async function verify(options: VerifyOptions, signal: AbortSignal) {
   });
 }
 
-/** Copies the read models, and creates empty tables in which their quarantined streams are quarantined, too. */
+/**
+ * Copies the read models. Also creates empty tables, into which the log is folded, with the same quarantined streams.
+ */
 async function copyTables(connection: pg.ClientBase, models: readonly AnyReadModel[]) {
   // Rows and checkpoint must come from one snapshot.
   await connection.query("BEGIN ISOLATION LEVEL REPEATABLE READ");

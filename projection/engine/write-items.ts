@@ -18,8 +18,8 @@ import { judgeOutcomes } from "./fuse.ts";
 import type { ProjectionRun } from "./projection-options.ts";
 
 /**
- * Creates the work of a projection. Each batch is one transaction. If an event cannot be processed, its stream is
- * quarantined from this event on. The transaction that moves the checkpoint past the event also records the quarantine.
+ * Creates the work that writes events to the read models. Each batch is one transaction. If an event cannot be
+ * processed, its stream is quarantined from this event on, in the transaction that moves the checkpoint past the event.
  *
  * @param take returns the next items of a subscription
  * @throws {ProjectionError} if only an operator can resolve the failure of an event. The items before it are written
@@ -43,8 +43,8 @@ export function createProjectionWork(
 }
 
 /**
- * Returns true if the key of an event cannot be used, usually because the master key is missing. Such an event is not
- * to blame. Returns false if an operator has confirmed the event's type.
+ * Returns true if a data key cannot be used, usually because the master key is missing. Such an event is not
+ * quarantined. Returns false if an operator has confirmed the event's type.
  */
 function isKeyFailure({ confirmedTypes }: ProjectionRun, error: unknown): boolean {
   if (!(error instanceof ProjectionError) || !(error.cause instanceof DataKeyError)) return false;
@@ -52,8 +52,8 @@ function isKeyFailure({ confirmedTypes }: ProjectionRun, error: unknown): boolea
 }
 
 /**
- * Writes items. If an error names the event that caused it, quarantines its stream and tries again. This takes fewer
- * transactions than dividing the batch.
+ * Writes items. If an error names the event that caused it, quarantines the event's stream and tries again. This takes
+ * fewer transactions than dividing the batch.
  */
 async function writeOrQuarantine(projectionRun: ProjectionRun, items: readonly SubscriptionItem[]): Promise<void> {
   for (const item of items) {
@@ -188,7 +188,6 @@ function findObstacle(
   return item.kind === "event" && waitsForSandbox(item.event, quarantinedStreams) ? WAITS_FOR_SANDBOX : undefined;
 }
 
-/** Separates the events that the run skips from the events to process. */
 function separateItems(
   items: readonly SubscriptionItem[],
   quarantinedStreams: ProjectionRun["quarantinedStreams"],
@@ -208,7 +207,7 @@ function separateItems(
   return { events, skippedEvents };
 }
 
-/** Returns true for an appointment request whose sandbox generation the tables may lack because of a quarantine. */
+/** Returns true for an appointment request in a sandbox whose stream is quarantined. */
 function waitsForSandbox(event: RecordedEvent, quarantinedStreams: ReadonlyMap<string, unknown>): boolean {
   if (event.type !== "AppointmentRequested" || event.data.sandboxGeneration === 0) return false;
   return quarantinedStreams.has(toStreamName(sandboxStreams, event.data.applicationId ?? ""));

@@ -14,20 +14,22 @@ import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import { readProcessStatuses } from "../roles/process-status.ts";
 
-/** Stream of the event types that operators have confirmed. */
+/**
+ * Stream with the operators' confirmations. A confirmation states that an event type is faulty, and not the release.
+ */
 export const QUARANTINE_STREAM = toStreamName(quarantineStreams, "streams");
 
 /** Log position of the last confirmation, by event type. Earlier failures of the type do not blow the fuse. */
 export type ConfirmedTypes = ReadonlyMap<string, bigint>;
 
-/** Returns true if an operator has confirmed that the type of a failed event is to blame. */
+/** Returns true if an operator has confirmed the type of a failed event, after the event was stored. */
 export function isConfirmed(confirmedTypes: ConfirmedTypes, { type, position }: LogPosition): boolean {
   return position < (confirmedTypes.get(type) ?? position);
 }
 
 /**
- * Reads the operators' confirmations. Ignores a confirmation that this release cannot read, because it concerns only
- * one event type. The status shows its stream as quarantined.
+ * Reads the operators' confirmations. Ignores a confirmation that this release cannot read, because it affects only one
+ * event type. The status then shows the stream of the confirmations as quarantined.
  *
  * @throws {LogUnavailableError}
  */
@@ -68,12 +70,12 @@ interface ConfirmCommand {
 }
 
 /**
- * Confirms that the events of a type are to blame for their failures, and not the release. The projectors then
- * quarantine the streams of all events of this type that fail and are already in the log.
+ * Confirms that an event type is faulty, and not the release. The projectors then quarantine the streams of all events
+ * of this type that fail and are already in the log.
  *
  * @param position log position of the event at which the projectors stopped
  * @returns the type of this event
- * @throws {CommandRefusedError}
+ * @throws {CommandRefusedError} if the projectors have not stopped there, or the type is already confirmed
  */
 export async function confirmType(
   { client, pool }: LogAndDatabase,

@@ -34,9 +34,8 @@ export async function readQuarantinedStreams(
 }
 
 /**
- * Records the quarantined streams of a batch, and counts the skipped events. An existing record changes only its number
- * of events. If the stream grants access, public events after `unmatched_position` get no deliveries from now on: see
- * `recordMissingEvents`.
+ * Records the quarantined streams of a batch, and adds the number of skipped events to existing records. If a stream
+ * grants access, public events after `unmatched_position` may lack deliveries; see `recordMissingEvents`.
  */
 export async function recordSkippedEvents(
   { client, schema }: Tables,

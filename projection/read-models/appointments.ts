@@ -44,7 +44,7 @@ function getCommonColumns(event: AppointmentEvent, row?: RowWithRevision) {
 }
 
 /**
- * The event's revision in the appointment's stream. Fixture events of a sandbox are not in that stream, so they are
+ * Returns the appointment's revision after the event. Fixture events are in the stream of the sandbox, so they are
  * counted instead. All resets on one day therefore produce the same rows.
  */
 function getNextRevision({ stream, revision, data }: AppointmentEvent, row?: RowWithRevision): number {
@@ -119,7 +119,7 @@ export const appointments = defineReadModel({
     customer_id: "uuid",
     application_id: "uuid",
     scheduled_at: "timestamptz",
-    /** Start times before the appointment was moved, the oldest first. */
+    /** Earlier start times of a moved appointment, oldest first. */
     former_times: defineJsonColumn<string[]>("json"),
     duration_minutes: "numeric",
     status: "text",
@@ -134,7 +134,7 @@ export const appointments = defineReadModel({
      */
     position: "bigint",
     event_id: "uuid",
-    /** Sorted as in the response. A resource keeps its type and name forever. */
+    /** In the order of API responses. Types and names stay valid, because a resource cannot change them. */
     resources: defineJsonColumn<AssignedResource[]>("json"),
   },
   nullable: ["animal_id", "customer_id", "application_id", "reason", "notes"],

@@ -39,11 +39,11 @@ const columns = {
   animal_id: "uuid",
   /** The only installation that receives the event; null for all installations of the clinic. */
   installation_id: "uuid",
-  /** Endpoint that the event is about. Only its application receives the event. */
+  /** Endpoint that the event is about. Only the endpoint's application receives the event. */
   endpoint_id: "uuid",
   /**
-   * Data of the body; see `renderPublicEvent`. The data of an appointment lacks the ids and the time, which are in
-   * the row.
+   * Data for the webhook body; see `renderPublicEvent`. For an appointment, ids and time are missing, because the row
+   * contains them.
    */
   data: "json",
   environment: "text",
@@ -125,7 +125,7 @@ const toSnapshot = (row: AppointmentRow) =>
     revision: Number(row.revision),
   });
 
-/** Records an event of an appointment, if its row exists. Fixture events are part of a reset, which has its own row. */
+/** Records an event of an appointment that has a row. Omits fixture events, because their sandbox reset has one row. */
 function recordAppointmentEvent(
   row: PublicEventRow | undefined,
   event: RecordedEventOf<AppointmentEventType>,
@@ -149,8 +149,8 @@ const recordAppointmentEvents = Object.fromEntries(
 ) as Record<AppointmentEventType, typeof recordAppointmentEvent>;
 
 /**
- * Events that partners receive, with their data as of the event, and all other events that change appointments. The
- * rows stay when a sandbox is reset, so that positions in the feed remain valid.
+ * Public events, with their data at the time of the event. All other events that change appointments have rows with the
+ * type null. A sandbox reset keeps the rows, so that positions in the feed remain valid.
  */
 export const publicEvents = defineReadModel({
   table: "public_event",

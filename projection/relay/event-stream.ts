@@ -2,7 +2,7 @@ import { DiscardPolicy, type JetStreamManager, NatsError, nanos, RetentionPolicy
 import { getDatabaseName, parseConnectionString } from "../../shared/postgres/connection-string.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 
-/** Names of the JetStream stream with the public events. */
+/** Name, subjects and replicas of the JetStream stream with the public events. */
 export interface EventStream {
   name: string;
   /** Prefix of all subjects, without a final dot. Environment and event type follow. */

@@ -16,7 +16,7 @@ export const NATS_SETTING_NAMES = [
 
 type NatsConfig = Config<(typeof NATS_SETTING_NAMES)[number]>;
 
-/** The files are read for each connection, so a renewed certificate needs no restart. */
+/** Connection settings. The files are read for each connection, so a renewed certificate needs no restart. */
 export type NatsSettings = Config<"NATS_URL"> & Partial<NatsConfig>;
 
 /**

@@ -50,10 +50,9 @@ interface EventBatch {
 }
 
 /**
- * Late events that the checkpoint ($1) has passed. If all of them fit into the batch, also the public events after the
- * checkpoint. Both come from one snapshot, so that an event which follows a late event in its stream is not published
- * before it. LATERAL with LIMIT makes Postgres look up each row by an index, even if it planned the statement while the
- * tables were small.
+ * Selects late events up to the checkpoint ($1). If all late events fit into the batch, also selects the public events
+ * after the checkpoint. One snapshot for both keeps the events of a stream in order. LATERAL with LIMIT makes Postgres
+ * look up each row by an index, even if it planned the statement while the tables were small.
  */
 const SELECT_SQL = `
   WITH late AS MATERIALIZED (

@@ -85,7 +85,7 @@ function relay(
 interface RelayProgress {
   position: bigint;
   isCaughtUp: boolean;
-  /** Number of messages that were published. */
+  /** Number of messages published since the last report. */
   messageCount: number;
 }
 
@@ -151,8 +151,11 @@ async function runRelay(connection: NatsConnection, options: RelayRunOptions, si
 }
 
 /**
+ * Returns the checkpoint of the messages. If NATS has lost messages, first moves the checkpoint back, so that the
+ * messages of the last day are published again.
+ *
  * @param lastSequence last sequence number in the stream
- * @throws {Error} if there is no checkpoint, or the read models of this release do not include it yet
+ * @throws {Error} if there is no checkpoint, or the read models of this release have not reached the checkpoint
  */
 async function openCheckpoint(pool: pg.Pool, lastSequence: bigint, logger: Logger): Promise<WebhookCheckpoint> {
   const checkpoint = await takeOverCheckpoint(pool, "messages");

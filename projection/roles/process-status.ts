@@ -38,7 +38,7 @@ export async function writeProcessStatus(pool: pg.Pool, { at, ...report }: Repor
   });
 }
 
-/** Returns the newest status first. */
+/** Reads the statuses of all processes, newest first. */
 export async function readProcessStatuses(pool: pg.Pool): Promise<ProcessStatus[]> {
   const { rows } = await pool.query<{ status: Omit<ProcessStatus, "at">; at: string }>(
     "SELECT status, rfc3339(at) AS at FROM projection.process_status s ORDER BY s.at DESC",

@@ -97,8 +97,8 @@ export class ProjectionError extends ItemError {
 interface RoleWork {
   run(): Promise<void>;
   /**
-   * Returns true if the role can run again after it has failed. Absent if it can run again as soon as the log matches the
-   * database.
+   * Returns true if the role can run again after a failure. If absent, the role runs again as soon as the log matches
+   * the database.
    */
   canContinue?(failedStatus: RoleStatus): Promise<boolean>;
 }

@@ -40,8 +40,8 @@ const COUNT_DELIVERIES_SQL = `
             FROM failed) f`;
 
 /**
- * Counts the pending deliveries, those whose next attempt is due, and the deliveries that failed after the last retry and
- * were not replayed. Numbers above {@link MAX_COUNTED_DELIVERIES} are estimates.
+ * Counts three kinds of deliveries: pending, due for an attempt, and failed after the last retry without a replay.
+ * Numbers above {@link MAX_COUNTED_DELIVERIES} are estimates.
  *
  * @param now milliseconds since 1970
  */
@@ -157,15 +157,15 @@ const FIND_STATEMENT = {
      ORDER BY b.pid`,
 };
 
-/** Reads the time of the last success of each daily task, in seconds since 1970. */
+/** Reads the time of the last success of each daily task and of WAL archiving, in seconds since 1970. */
 export async function measureTasks(pool: pg.Pool): Promise<{ task: string; seconds: number }[]> {
   const { rows } = await pool.query<{ task: string; seconds: number }>(MEASURE_TASKS_STATEMENT);
   return rows;
 }
 
 /**
- * Selects the times. Without `archive_timeout`, a WAL segment can wait for hours before Postgres archives it. Archiving
- * then counts as successful now, unless the last attempt failed.
+ * Without `archive_timeout`, a WAL segment can wait for hours before Postgres archives it. WAL archiving then counts as
+ * successful now, unless the last attempt failed.
  */
 const MEASURE_TASKS_STATEMENT = {
   name: "daily tasks",

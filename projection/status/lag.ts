@@ -21,7 +21,7 @@ const PAGE_SIZE = 1_000;
 export class LagMeter {
   readonly #client: EventStoreDBClient;
   #position = BEFORE_FIRST_EVENT;
-  /** Position up to which no unprocessed event that concerns the role was found. */
+  /** Up to this position, the log has no unprocessed event that concerns the role. */
   #searchedTo = BEFORE_FIRST_EVENT;
 
   constructor(client: EventStoreDBClient) {

@@ -6,7 +6,7 @@ import { closedStatuses } from "../webhooks/record/close-deliveries.ts";
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
-/** Registers the metrics of the projection service, except those of requests and of the event log. */
+/** Registers the metrics of the service, except the metrics of requests and of the event log. */
 export function createMetrics(pools: readonly pg.Pool[] = []) {
   const registry = createRegistry();
   registerPoolMetrics(registry, pools);

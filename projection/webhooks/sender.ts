@@ -26,7 +26,7 @@ interface SenderOptions extends AttemptOptions, OutcomeWriterOptions {
 /** Pause between two searches for due deliveries. A retry can be late by about twice this time. */
 const SEARCH_INTERVAL_MS = 200;
 
-/** Pause between searches while no delivery is pending. Another process may stop before it sends a new delivery. */
+/** Pause between searches while no delivery is pending. A process may stop before it sends a delivery that it added. */
 const IDLE_SEARCH_INTERVAL_MS = 1_000;
 
 /** Minimum pause after a search, as a multiple of the search's duration. Limits the load on the database. */
@@ -35,12 +35,12 @@ const MIN_SEARCH_PAUSE_FACTOR = 9;
 /** Pause between two claims, so that each claim finds several due deliveries. */
 const CLAIM_INTERVAL_MS = 5;
 
-/** Maximum pause while deliveries are due. New deliveries and finished attempts wake the sender earlier. */
+/** Maximum pause between claims while deliveries are due. New deliveries and finished attempts end the pause. */
 const MAX_CLAIM_INTERVAL_MS = 25;
 
 /**
- * Twice the maximum duration of an attempt, plus one second. The outcome of the attempt must be recorded before the
- * lease expires.
+ * Returns twice the maximum duration of an attempt, plus one second, so that the outcome is recorded before the lease
+ * expires.
  */
 const calculateLeaseMs = (limits: AttemptLimits) => 2 * (limits.connectTimeoutMs + limits.timeoutMs) + 1_000;
 
@@ -110,7 +110,11 @@ export class Sender {
     if (endpoints.length > 0) this.#claimNotifier.wake();
   }
 
-  /** @returns false if nothing can be claimed now */
+  /**
+   * Claims deliveries for the current grants, and starts their attempts.
+   *
+   * @returns false if nothing can be claimed now
+   */
   async #claimGranted(signal: AbortSignal): Promise<boolean> {
     const { session, revocations } = this.#options;
     const senderId = revocations.isCurrent ? session.senderId : undefined;
@@ -177,7 +181,7 @@ export class Sender {
     await pause((performance.now() - startedAt) * MIN_SEARCH_PAUSE_FACTOR, signal);
   }
 
-  /** Stops counting the attempts whose outcomes wait for locked rows, so that other deliveries can be claimed. */
+  /** Stops counting finished attempts as claimed, even if their outcomes are not written yet. */
   #endCounting(outcomes: readonly FinishedAttempt[]): void {
     for (const { delivery } of outcomes) {
       const reserved = this.#reservedDeliveries.get(delivery.deliveryId);

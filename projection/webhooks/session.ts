@@ -14,9 +14,9 @@ import { createPositionListener } from "../../shared/postgres/read-model-positio
 const MAX_LOCK_GAP_MS = 3_000;
 
 /**
- * The session that the webhooks role of a process keeps with Postgres. Its connection receives the position of the read
- * models, and holds an advisory lock for the process's id as a sender. If the process is killed, Postgres frees the
- * lock. After three seconds, another process deletes the sender, which ends the sender's leases.
+ * Database session of the webhooks role in one process. Its connection receives the position of the read models, and
+ * holds an advisory lock on the process's sender id. If the process is killed, Postgres frees the lock. After three
+ * seconds, another process deletes the sender, which ends the sender's leases.
  */
 export class WebhooksSession {
   readonly #pool: pg.Pool;
@@ -29,7 +29,8 @@ export class WebhooksSession {
 
   /**
    * @param callbacks.onSenderGone called after the leases of another sender have ended
-   * @param callbacks.onPosition called with each position of the read models; with undefined while there is no connection
+   * @param callbacks.onPosition called with each new position of the read models, and with undefined when the
+   *   connection is lost
    */
   constructor(pool: pg.Pool, callbacks: { onSenderGone(): void; onPosition(position: bigint | undefined): void }) {
     this.#pool = pool;
@@ -68,8 +69,8 @@ export class WebhooksSession {
   }
 
   /**
-   * Locks the id of this sender. If another connection still holds the lock, for example the lost one, the process gets
-   * a new id.
+   * Locks the id of this sender. If another connection still holds the lock, such as the lost connection, the process
+   * gets a new id.
    */
   async #register(connection: DatabaseClient): Promise<void> {
     while (!(await tryLock(connection, this.#senderId))) this.#senderId = randomUUID();

@@ -90,10 +90,7 @@ export function toJsonSchema(schema: z.ZodType, io: "input" | "output"): JsonSch
   return jsonSchema;
 }
 
-/**
- * Converts named zod schemas to JSON Schemas that refer to each other by name. The library `zod-openapi` is not needed,
- * because zod converts all schemas in one call.
- */
+/** Converts named zod schemas to JSON Schemas that refer to each other by name. */
 export function toComponents(
   schemas: Readonly<Record<string, z.ZodType>>,
   io: "input" | "output",
@@ -121,8 +118,8 @@ export function toContent(schemaName: string, example?: unknown, mediaType = "ap
 }
 
 /**
- * Returns the name of an operation's schema. Generators derive names with the suffixes `Response`, `Params` and `Body` from
- * operation ids, so no schema has these suffixes.
+ * Returns the schema name for a part of an operation. Avoids the suffixes `Response`, `Params` and `Body`, because
+ * client generators derive their own names with them.
  */
 export function toSchemaName(operationId: string, part: "Request" | "Result"): string {
   return `${capitalize(operationId)}${part}`;

@@ -4,8 +4,7 @@ import { errorGroups, generalErrors } from "../../shared/partner-api/error-codes
 import type { Operation } from "./openapi.ts";
 
 /**
- * Builds the sections of the partner document's introduction that do not belong to one operation. Renderers show them above the
- * operations.
+ * Builds the general sections of the partner document's introduction. Renderers show them above the operations.
  *
  * @param brand brand in header names, as in `X-<brand>-Signature`
  * @param baseUrl base URL of the sandbox
@@ -96,7 +95,7 @@ A retry does not help. Stop, and inform the person who is responsible.`,
 These errors are mistakes in the program or in its input. A retry of the same request fails again.`,
 };
 
-/** Describes all error codes: those that the operations list, and those of requests that reach no operation. */
+/** Builds the section about errors, with all error codes and the HTTP statuses that the operations list for them. */
 function describeErrorCodes(operations: readonly Operation[]): string {
   const responses = operations.flatMap((operation) => Object.entries(operation.responses));
   const describeRow = ([code, meaning]: [string, string]) => {
@@ -127,7 +126,7 @@ const signatureExamples: readonly [language: string, codeName: string, file: str
   ["C#", "csharp", "verify.cs"],
 ];
 
-/** Formats the function that verifies a signature as one collapsed block of code for each language. */
+/** Formats the code examples that verify a signature, one collapsed block for each language. */
 function readSignatureExamples(): string {
   const blocks = signatureExamples.map(([language, codeName, file]) => {
     const code = readFileSync(path.join(import.meta.dirname, "assets", "signatures", file), "utf8");

@@ -117,7 +117,7 @@ function describePositionHeader(brand: string): Record<string, Header> {
   return { [getPositionHeader(brand)]: { description, required: false, schema: { type: "string" } } };
 }
 
-/** Describes the id of a path: `endpointId` is the id of the endpoint. */
+/** Describes an id in a path, such as `endpointId`: "Id of the endpoint." */
 const describePathId = (name: string) => `Id of the ${name.replace(/Id$/, "")}.`;
 
 function describeAccessParameters({ path, requiresClinic }: PartnerOperation, brand: string): Parameter[] {
@@ -183,7 +183,7 @@ function listWriteErrors(operation: PartnerOperation, partnerWrite: PartnerWrite
   };
 }
 
-/** Lists, for each error code of form requests, its HTTP statuses in JSON requests and in form requests. */
+/** Returns the error codes of form requests, each with its HTTP statuses in form requests and in JSON requests. */
 function mergeStatuses(refusals: PartnerRefusals, formRefusals: PartnerRefusals): StatusesByCode<PartnerErrorCode> {
   const formStatuses = Object.entries(formRefusals) as [PartnerErrorCode, number][];
   return Object.fromEntries(
@@ -206,7 +206,7 @@ function listAccessErrors({ path, scope, requiresClinic, requiresSandbox }: Part
   };
 }
 
-/** Tag of webhooks. Operations have other tags, because client generators write one file per tag. */
+/** Tag of webhooks. No operation has this tag, because client generators write one file per tag. */
 export const webhookTag = {
   name: "Webhook events",
   description:

@@ -58,8 +58,9 @@ export function describeSecuritySchemes(origin: string): OpenApiDocument["compon
 }
 
 /**
- * Lists one scheme per environment, with the operation's scope. The token operation has no scope, and its credentials
- * can be in the body or in the Authorization header.
+ * Lists the alternative security schemes of an operation, one for each environment.
+ *
+ * @param scope null for the token operation, whose credentials are in the body or in the Authorization header
  */
 export function describeSecurity(
   scope: Scope | null,

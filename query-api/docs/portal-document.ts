@@ -44,7 +44,7 @@ const errorDescriptions: Readonly<Record<Code, string>> = {
 /** Recorded responses by operation id. {@link insertName} replaces the recorded name of the operator. */
 const { operations: examples } = readExamples("portal");
 
-/** Errors that every operation can return, and that operations do not list. */
+/** Errors that every operation can return. The operations do not list them. */
 const generalErrors = {
   malformed_request: [400, "The request is not valid HTTP."],
   not_found: [404, "The path does not exist."],

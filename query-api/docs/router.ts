@@ -44,9 +44,9 @@ export function createDocsRouter(options: DocsOptions): Router {
 }
 
 /**
- * Converts an exact OpenAPI document to its published form. The exact document permits no additional members in
- * responses. The published form permits them, because a later release can add members. It also replaces keywords for
- * fixed values, such as `const`, which client generators do not support.
+ * Converts an internal OpenAPI document to its published form. The internal document forbids additional members in
+ * responses. The published document allows them, because a later release can add members. It also describes fixed
+ * values without keywords such as `const`, which client generators do not support.
  *
  * @param isClosed returns true for a component that permits no additional members in any release
  */

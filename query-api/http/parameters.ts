@@ -7,10 +7,10 @@ import { type Instant, parseRfc3339, toInstant } from "../../shared/domain/time/
 import { describeIssue } from "../../shared/domain/validation/describe-issue.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 
-/** The parser replaces invalid values instead of failing, except for filters. */
+/** Query parameter. A filter refuses an invalid value. Any other parameter uses a valid value instead. */
 interface QueryParameter<Value = unknown> {
   description: string;
-  /** Includes the default value. */
+  /** Schema for the API reference, with the default value. */
   schema: z.ZodType;
   isFilter?: true;
   /**
@@ -27,7 +27,8 @@ export type ParameterValues<Declared extends QueryParameters> = {
 };
 
 /**
- * Parses the declared parameters of a query string. A repeated parameter counts as missing, unless it is a filter.
+ * Parses the declared parameters of a query string. A repeated filter is refused. Any other repeated parameter counts
+ * as missing.
  *
  * @throws {ApiError} 400 `validation_failed` with all invalid filters
  */
@@ -97,7 +98,7 @@ export const offsetParameter = createIntegerParameter("Number of records to skip
   default: 0,
 });
 
-/** Maximum time that a request waits, in seconds. Proxies usually end a request without a response after 60 seconds. */
+/** Maximum wait that a caller can request, in seconds. It is below the usual 60-second timeout of proxies. */
 const MAX_WAIT_SECONDS = 25;
 
 export const waitParameter = createIntegerParameter("Maximum number of seconds to wait for the first event.", {
@@ -149,7 +150,7 @@ interface TimeWindow {
 /**
  * Returns the time window for a caller's parameters. If `from` is missing or invalid, the window starts now. A valid
  * `to` is later than `from`, by at most 31 days. If `to` is missing or invalid, the window ends seven days after
- * `from`, or with the year 9999.
+ * `from`, and at the latest with the year 9999.
  *
  * @param bounds start and end as text; undefined if absent
  * @param now milliseconds since 1970

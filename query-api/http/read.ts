@@ -16,7 +16,8 @@ export interface Statement {
  * until Postgres cancels the statement.
  *
  * @param deadline time at which the read fails, as a value of `performance.now()`
- * @param caller id of the user or application whose request reads. The reads of one caller use only some connections
+ * @param caller id of the user or application; the reads of one caller leave a connection to others, if the pool has
+ *   several
  * @throws {ApiError} 503 `data_source_unavailable` at the deadline, or if the read models do not exist yet
  */
 export type ReadRow = <Row extends object>(
@@ -65,7 +66,7 @@ export function createRowReader(pool: pg.Pool): ReadRow {
   };
 }
 
-/** Runs a read when the caller has fewer running reads than the limit. Throws the error of the read. */
+/** Runs a read as soon as the caller has fewer running reads than the limit. Throws the error of the read. */
 type RunForCaller = <Result>(caller: string, read: () => Promise<Result>) => Promise<Result>;
 
 /**
@@ -73,7 +74,7 @@ type RunForCaller = <Result>(caller: string, read: () => Promise<Result>) => Pro
  * to Postgres, and the reads of all other callers would fail.
  */
 export function limitCallerReads(maxRunningReads: number): RunForCaller {
-  /** Of each caller, the functions that start the waiting reads are in order of arrival. */
+  /** Number of running reads of each caller, and functions that start the waiting reads, in order of arrival. */
   const readsByCaller = new Map<string, { runningCount: number; waitingReads: (() => void)[] }>();
   return async (caller, read) => {
     const reads = readsByCaller.get(caller) ?? { runningCount: 0, waitingReads: [] };
@@ -91,7 +92,7 @@ export function limitCallerReads(maxRunningReads: number): RunForCaller {
   };
 }
 
-/** Thrown while the read models of this release have never reached the end of the log, so that they are incomplete. */
+/** The read models of this release are incomplete, because they have never reached the end of the log. */
 export class NotFilledError extends Error {
   override readonly name = "NotFilledError";
 }

@@ -4,7 +4,7 @@ import { positionStatement, readPosition } from "../../shared/postgres/read-mode
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { ReadRow } from "./read.ts";
 
-/** Thrown while the standby lags too far behind the primary, because it may still grant revoked access. */
+/** The standby is too far behind the primary. It may lack revocations, and still grant access. */
 export class StandbyBehindError extends Error {
   override readonly name = "StandbyBehindError";
 }
@@ -23,9 +23,9 @@ interface AwaitedPosition {
 }
 
 /**
- * Restricts reads from a standby of Postgres. If the read models of the standby do not reach a position of the primary
- * within the time limit, each read fails with 503 `data_source_unavailable`, caused by a {@link StandbyBehindError},
- * until they reach it. While the primary is unavailable, reads continue.
+ * Restricts reads from a standby of Postgres. If the standby does not reach a read-model position of the primary within
+ * ten seconds, reads fail with 503 `data_source_unavailable`, caused by {@link StandbyBehindError}. They fail until the
+ * standby reaches this position. While the primary is unavailable, reads continue.
  *
  * @param readRow reads from the standby
  */

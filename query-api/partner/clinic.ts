@@ -24,7 +24,7 @@ export const listInstallations = definePartnerRead({
       LIMIT ${MAX_INSTALLATIONS}
     ) i`,
   getSqlParameters: ({ state: { applicationId, environment } }) => [applicationId, environment],
-  /** Fails if an installation is damaged. The access check does this for operations that concern one installation. */
+  /** Throws an error if a listed installation is damaged. For other operations, the access check does this. */
   completeBody(body) {
     installationsBody.parse(JSON.parse(body));
     return body;

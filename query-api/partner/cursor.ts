@@ -20,11 +20,11 @@ export interface CursorPosition {
 
 const UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
 
-/** Matches a position in the form in which `buildCursorSql` writes it. */
+/** Matches the decoded cursor of a page. `buildCursorSql` writes cursors in this form. */
 const POSITION_PATTERN = new RegExp(`^(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{6}Z) (${UUID})$`);
 
 /**
- * Decodes a cursor, which is in base64url. Each position has only one cursor.
+ * Decodes a cursor from base64url. Refuses any other encoding of the same text.
  *
  * @returns the groups of the pattern; undefined if no response could have contained this cursor
  */
@@ -48,8 +48,8 @@ export function readCursor(cursor: string | string[] | undefined): CursorPositio
 }
 
 /**
- * Returns SQL for the field `page`. The SQL reads the table `page` with the rows of the page, and the table
- * `page_and_next_row`, which contains one row more if there is a next page.
+ * Returns SQL for the field `page`. The statement must have two CTEs: `page`, with the rows of the page, and
+ * `page_and_next_row`, with one more row if there is a next page.
  *
  * @param limitParameter SQL parameter with the limit
  * @param lastRowOrder ORDER BY expression whose first row is the last row of the page
@@ -73,14 +73,14 @@ function buildCursorSql(timeColumn: string, idColumn: string): string {
   return `translate(encode(convert_to(${sql}, 'UTF8'), 'base64'), E'+/=\\n', '-_')`;
 }
 
-/** Place of an event in a list. */
+/** Position of an event in a feed, or in the list of changed appointments. */
 export interface EventCursor {
   position: string;
-  /** Id of the event at the position. It shows whether the log was replaced by a copy. */
+  /** Id of the event at this position. A mismatch shows that the log was replaced, so the cursor is refused. */
   eventId: string;
-  /** Id of the feed's owner, or of the appointment whose last change the event is. */
+  /** Id of the feed's owner (clinic or application), or of the changed appointment. */
   subjectId: string;
-  /** State of the list besides the position: the gaps of a feed, or the epoch of a list of changes. */
+  /** Gaps of the feed, or epoch of the list of changes, as text. */
   memory: string;
 }
 
@@ -93,7 +93,11 @@ export function formatEventCursor({ position, eventId, subjectId, memory }: Even
   return Buffer.from([position, eventId, subjectId, memory].join(" ")).toString("base64url");
 }
 
-/** @throws {ApiError} 400 `invalid_cursor` if no response could have contained this cursor */
+/**
+ * Parses a cursor of the feed or of the list of changes.
+ *
+ * @throws {ApiError} 400 `invalid_cursor` if no response could have contained this cursor
+ */
 export function parseEventCursor(text: string): EventCursor {
   const [position = "", eventId = "", subjectId = "", memory = ""] = decodeCursor(text, EVENT_PATTERN) ?? [];
   if (eventId === "" || BigInt(position) > MAX_POSITION) throw new ApiError(400, "invalid_cursor");

@@ -10,9 +10,9 @@ import { ApiError } from "../../shared/http/api-error.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { type EventCursor, MAX_POSITION } from "./cursor.ts";
 
-/** Quarantined stream, as {@link buildQuarantinedSql} selects it. */
+/** Quarantined stream, as {@link GAPS_SQL} selects it. */
 export interface QuarantinedStream {
-  /** Prefix and hash that replace the stream's name in cursors, see {@link buildKeySql}. */
+  /** Prefix and hash of the stream's name. They replace the name in cursors, because partners must not see it. */
   stream: string;
   /** Position of the first event that the read models lack. */
   position: string;
@@ -23,8 +23,8 @@ export interface QuarantinedStream {
 }
 
 /**
- * Quarantined stream with events that a reader of a feed may have missed. When the reader passed their positions, the
- * read models lacked the events or the reader's access to them. If the quarantine ends, the feed returns the events.
+ * Quarantined stream that a feed cursor records, because the cursor may have passed events that the quarantine hid.
+ * When the quarantine has ended, the feed returns these events.
  */
 export interface Gap extends Omit<QuarantinedStream, "installationId"> {
   /** The reader may have missed events after this position. */
@@ -32,15 +32,15 @@ export interface Gap extends Omit<QuarantinedStream, "installationId"> {
 }
 
 /**
- * Maximum number of gaps of a cursor. If more streams are quarantined, the cursor records only this fact. It becomes
- * invalid when a quarantine ends.
+ * Maximum number of gaps in a cursor. If there are more, the cursor only records this fact. It becomes invalid when the
+ * number of quarantined streams has fallen to this maximum.
  */
 const MAX_GAPS = 20;
 
 /** Value of `stream` in the single gap that replaces too many gaps of a cursor. */
 const TOO_MANY = "*";
 
-/** Categories of the streams on which the rows of the lists depend. A quarantine of another stream hides no row. */
+/** Categories of streams whose quarantine can hide events or appointments from the lists. */
 export const categoryNames = [
   appointmentStreams,
   installationStreams,
@@ -51,12 +51,12 @@ export const categoryNames = [
   clinicStreams,
 ].map(({ name }) => name);
 
-/** Returns SQL for the key of a stream in cursors, because partners must not see the name of the stream. */
+/** Returns SQL that hashes the name of a stream for a cursor. Partners must not see the name. */
 const buildKeySql = (stream: string) => `left(md5(${stream}), 16)`;
 
 /**
- * Prefixes of a stream's key, which tell what its quarantine hides. `o`: only events about one object. `a`: also other
- * events.
+ * Prefixes of streams in cursors. `o`: the quarantine hides only events about one appointment or endpoint. `a`: the
+ * stream affects access, so its quarantine can hide any event of the clinic.
  */
 const [OBJECT, ACCESS] = ["o", "a"];
 
@@ -66,10 +66,12 @@ const objectStreams = [
 ] as const;
 
 /**
- * SQL of two CTEs: `quarantined`, with the quarantined streams that concern the clinics in the CTE `own`, and `gap`,
- * with the gaps of the cursor ($9 to $12). A quarantined installation has no row, so its clinic may be missing from
- * `own`. Therefore, the streams of all installations of clinic $2, or of all clinics, are selected. Endpoints without a
- * clinic are excluded, because the feed of an application does not contain them.
+ * SQL of two CTEs: `quarantined`, with the quarantined streams that concern the reader, and `gap`, with the gaps of the
+ * reader's cursor ($9 to $12). The CTE `own` must contain the reader's installations.
+ *
+ * A quarantined installation may be missing from `own`. Therefore, `quarantined` includes all installations at clinic
+ * $2, or at all clinics if $2 is null. It excludes endpoints without a clinic, because feeds do not contain their
+ * events.
  */
 export const GAPS_SQL = `quarantined AS MATERIALIZED (
     SELECT CASE WHEN q.category IN (${objectStreams.map(([name]) => `'${name}'`)}) THEN '${OBJECT}' ELSE '${ACCESS}' END
@@ -88,13 +90,16 @@ export const GAPS_SQL = `quarantined AS MATERIALIZED (
          WHERE q.position = g.position AND ${buildKeySql("q.stream")} = substr(g.stream, 2)) END AS has_ended
       FROM unnest($9::text[], $10::bigint[], $11::bigint[], $12::uuid[]) AS g (stream, position, after, clinic_id))`;
 
-/** SQL condition that is true if a reader cannot continue, because its cursor had too many gaps. */
+/**
+ * SQL condition that is true if the cursor had too many gaps to list, and some may have ended. The reader cannot
+ * continue.
+ */
 export const HAS_LOST_GAPS_SQL = `EXISTS (SELECT FROM gap WHERE stream = '${TOO_MANY}' AND has_ended)`;
 
-/** Position after which events can be missing; null if no gap has ended. */
+/** SQL expression for the position after which the reader may have missed events. Null if no gap has ended. */
 export const FIRST_MISSING_SQL = "(SELECT min(after) FROM gap WHERE has_ended)";
 
-/** SQL condition that is true for an event `e` that the reader may have missed, and that is now in the read models. */
+/** SQL condition for an event `e` that the reader may have missed, because its gap has ended. */
 export const IS_MISSING_SQL = `EXISTS (SELECT FROM gap g WHERE g.has_ended AND e.position > g.after
   AND coalesce(g.clinic_id, e.clinic_id) = e.clinic_id
   AND (g.stream LIKE '${ACCESS}%' OR g.stream IN (${objectStreams
@@ -110,9 +115,9 @@ export const GAP_FIELDS_SQL = `'quarantined', (SELECT coalesce(json_agg(json_bui
 interface GapChange {
   quarantined: readonly QuarantinedStream[];
   endedStreams: readonly string[];
-  /** Position of the last event that the reader has passed before this read. */
+  /** Position of the cursor before this read. */
   from: string;
-  /** Position of the last event in the page if more events of ended gaps follow; undefined if all are returned. */
+  /** Position of the page's last event if missed events follow in the next page; otherwise undefined. */
   last: string | undefined;
 }
 
@@ -150,7 +155,11 @@ export function formatGaps(gaps: readonly Gap[]): string {
   return gaps.map(({ stream, position, after, clinicId }) => [stream, position, after, clinicId].join(":")).join();
 }
 
-/** @throws {ApiError} 400 `invalid_cursor` */
+/**
+ * Parses the gaps in a feed cursor.
+ *
+ * @throws {ApiError} 400 `invalid_cursor`
+ */
 export function parseGaps({ memory }: EventCursor): Gap[] {
   return (memory === "" ? [] : memory.split(",")).map((text) => {
     const [, stream = "", position = "", after = "", clinicId = null] = GAP_PATTERN.exec(text) ?? [];

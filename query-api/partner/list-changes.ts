@@ -28,9 +28,9 @@ const isVisibleSql = `a.clinic_id = $1::uuid AND ($13::uuid IS NULL OR a.animal_
   AND ${buildIsAnimalVisibleSql({ animalAccess: "$11::text", applicationId: "$12::uuid", animalId: "a.animal_id" })}`;
 
 /**
- * SQL expressions whose values change when the access, the valid links or a sandbox reset shows or hides appointments.
- * The last change of such an appointment may be before the position of a cursor, so earlier cursors are then refused. A
- * new link changes the highest position. The end of a link changes the number of links or the highest position.
+ * SQL expressions that change when appointments become visible or hidden: with the installation's access, the valid
+ * links, or a sandbox reset. Earlier cursors are then refused, because they may have passed these appointments. A new
+ * link changes the highest position. The end of a link changes the number of links or the highest position.
  */
 const accessPositions = [
   `(SELECT access_position FROM ${READ_MODEL_SCHEMA}.installation WHERE installation_id = $4::uuid)`,
@@ -42,18 +42,20 @@ const accessPositions = [
 const buildEpochSql = (...more: string[]) => `concat_ws(',', ${["''", ...accessPositions, ...more].join(", ")})`;
 
 /**
- * SQL of the epoch of new cursors. The epoch names the quarantined streams whose appointments the cursor may have
- * passed. When a quarantine ends, these appointments can appear before the cursor's position, so the cursor becomes
- * invalid.
+ * SQL expression for the epoch that new cursors contain. The epoch includes the current access and the quarantined
+ * streams. When a quarantine ends, appointments can appear before the cursor's position, so cursors with the former
+ * epoch become invalid.
  */
 const EPOCH_SQL = buildEpochSql(`(SELECT md5(string_agg(q.stream || '@' || q.revision, ',' ORDER BY q.stream))
     FROM ${READ_MODEL_SCHEMA}.quarantined_stream q
    WHERE split_part(q.stream, '-', 1) = ANY ('{${categoryNames}}') AND (q.clinic_id = $1::uuid OR q.clinic_id IS NULL))`);
 
 /**
- * Selects one row more than the page contains. $5: time. $6 to $9: position, event, appointment and epoch of the
- * cursor. $10: limit. A time is translated to the position before the first change since then. Because of `+ 0`,
- * Postgres reads only the changes since the time, instead of all earlier changes in the order of their positions.
+ * Selects appointments in the order of their last changes, and one row more than the page contains. $5: time to start
+ * at. $6 to $9: position, event, appointment and epoch of the cursor. $10: limit.
+ *
+ * A time is converted to the position before the first change at or after this time. Because of `+ 0`, Postgres reads
+ * only the changes since the time, instead of all earlier changes in the order of their positions.
  */
 const pageAndNextRowSql = `SELECT a.* FROM ${READ_MODEL_SCHEMA}.appointment a
   WHERE ${isVisibleSql} AND (a.position, a.appointment_id) > (

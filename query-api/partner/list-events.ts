@@ -29,9 +29,9 @@ import { definePartnerRead, getOwnerId, type PartnerRequest } from "./read.ts";
 const LATEST = "latest";
 
 /**
- * SQL condition that is true for an event `e` of the clinic of installation `i` that the caller may read. The feed of
- * an application contains events about the access even after the access has ended. Other events must be covered by the
- * installation, and must have happened since its approval.
+ * SQL condition for an event `e` that the caller may read. `i` is the installation at the event's clinic. The
+ * installation must cover the event, and must have been approved before it. The feed of an application also contains
+ * events about its access, even after the access has ended.
  */
 const IS_VISIBLE_SQL = `e.clinic_id = i.clinic_id AND e.type IS NOT NULL
   AND (e.installation_id IS NULL OR e.installation_id = i.installation_id)
@@ -45,11 +45,13 @@ const IS_VISIBLE_SQL = `e.clinic_id = i.clinic_id AND e.type IS NOT NULL
          WHERE w.endpoint_id = e.endpoint_id AND w.application_id = $1::uuid)))))`;
 
 /**
- * Selects the events of a clinic ($2), or of all clinics of the application ($1), in the order of their positions: those
- * that the reader may have missed, and those after its position ($13). Each clinic is read by the index of its events, one
- * row more than the page contains. $3: environment. $4: branch header. $5 and $6: event of the cursor. $7: true to skip
- * all events. $8: limit. $9 to $12: gaps of the cursor. $14: true if the caller may read events about endpoints. $15: types
- * of the events about the access.
+ * Selects the events of a clinic ($2), or of all clinics of the application ($1), in the order of their positions.
+ * These are events after the reader's position ($13), and earlier events that the reader may have missed. For each
+ * clinic, the SQL reads at most one event more than the page contains.
+ *
+ * $3: environment. $4: branch header. $5 and $6: event of the cursor. $7: true to skip all events. $8: limit. $9 to
+ * $12: gaps of the cursor. $14: true if the caller may read events about endpoints. $15: types of the events about the
+ * access.
  */
 const sql = `WITH own AS MATERIALIZED (
     SELECT i.* FROM ${READ_MODEL_SCHEMA}.installation i
@@ -82,7 +84,7 @@ const location = z.object({ position: z.string(), eventId: z.string() });
 
 const sqlBody = z.object({
   position: z.string(),
-  /** Newest event; present if the request skips all events. */
+  /** Newest visible event if the request skips all events; otherwise null. */
   newest: location.nullable(),
   hasMore: z.boolean(),
   quarantined: z.array(
@@ -165,7 +167,7 @@ Events about endpoints require the scope \`webhooks:read\`. Events about endpoin
 type SqlBody = z.infer<typeof sqlBody>;
 type FeedRequest = PartnerRequest<typeof parameters>;
 
-/** Returns the next cursor. Missed events before the cursor's position do not change this position. */
+/** Returns the next cursor. If the page contains only missed events, the position of the cursor stays unchanged. */
 function findCursor(body: SqlBody, request: FeedRequest): EventCursor | undefined {
   const cursor = readAfter(request.parameters.after);
   const last = body.events.at(-1) ?? body.newest;

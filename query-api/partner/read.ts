@@ -47,8 +47,8 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
   /** Completes the body that the SQL returned. Absent if the SQL returns the complete body. */
   completeBody?(body: string, request: PartnerRequest<Declared>): string;
   /**
-   * Returns how long the request waits for an event of its clinic or application before it reads again; undefined if it
-   * need not wait. Absent if the operation never waits. An operation that waits declares the refusal
+   * Returns the next wait for an event, after which the request reads again. Returns undefined if the request need not
+   * wait. Absent if the operation never waits. An operation that waits must declare the refusal
    * `too_many_waiting_requests`.
    */
   findWait?(body: string, request: PartnerRequest<Declared>): WaitForEvent | undefined;
@@ -62,7 +62,7 @@ export interface ReadAlternative extends Pick<PartnerRead, "sql" | "getSqlParame
 export interface WaitForEvent {
   /** Position of the read models at which the SQL has found no event. */
   position: bigint;
-  /** Events before the position that the read may have missed. */
+  /** Gaps to use in the next read instead of the cursor's gaps. */
   gaps: readonly Gap[];
   timeoutMs: number;
 }
@@ -78,7 +78,7 @@ export function definePartnerRead<const Declared extends QueryParameters>(
   return partnerRead;
 }
 
-/** Returns the id of the clinic or the application whose endpoints a request concerns. */
+/** Returns the clinic's id if the request concerns a clinic, and otherwise the application's id. */
 export function getOwnerId(state: PartnerState): string {
   return hasClinic(state) ? state.clinicId : state.applicationId;
 }

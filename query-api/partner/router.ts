@@ -51,7 +51,9 @@ export function createPartnerReadRouter(reads: readonly PartnerRead[], dependenc
 
 type RequireAccess = (ctx: Koa.ParameterizedContext<State>) => Promise<void>;
 
-/** Creates a function that authorizes a request to an operation, before its current deadline. */
+/**
+ * Creates a function that authorizes a request to an operation. Reads the access data within the request's deadline.
+ */
 function createAccessCheck(operation: PartnerOperation, { readRow }: PartnerDependencies): RequireAccess {
   return async (ctx) => requirePartnerAccess(ctx, operation, await readAccess(readRow, ctx.state));
 }
@@ -82,7 +84,7 @@ function authorize(
 /** Maximum number of an application's requests that are authorized and read at the same time after a wait. */
 const MAX_RESUMED_REQUESTS = 4;
 
-/** Maximum time from the end of a wait to the end of the read. Milliseconds. */
+/** Maximum time from the end of a wait to the end of the following read. Milliseconds. */
 const MAX_RESUME_MS = 25_000;
 
 /**
@@ -177,7 +179,7 @@ function toRefusalError(partnerRead: PartnerRead, code: string): Error {
     : new Error(`The SQL of ${partnerRead.operationId} returned the undeclared refusal ${code}.`);
 }
 
-/** Selects access data. `installation` is null unless it is approved and in the application's environment. */
+/** Selects access data. `installation` is null unless it is approved, at a clinic of the application's environment. */
 const accessStatement = {
   name: "partner access",
   text: `SELECT

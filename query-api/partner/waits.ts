@@ -111,7 +111,11 @@ export function createWaits(positionWatch: PositionWatch, readNewEvents: ReadNew
     waits.get(largest.id)?.delete(endOldest);
   }
 
-  /** @param start starts a wait that ends with a call of `resolve`. Returns a function that ends the wait early */
+  /**
+   * Waits, and counts the wait towards the application's limit.
+   *
+   * @param start starts the wait, which ends with a call of `resolve`; returns a function that ends the wait early
+   */
   async function hold(applicationId: string, start: (resolve: (result: boolean) => void) => () => void) {
     requireRoom(applicationId);
     let end: () => void = () => undefined;

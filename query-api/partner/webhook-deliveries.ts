@@ -32,7 +32,7 @@ const eventIdsStatement = {
 };
 
 /**
- * Derives the ids of all possible deliveries of an appointment's events to an endpoint. Therefore, deliveries need no
+ * Derives the ids that deliveries of an appointment's events to an endpoint have or would have. So deliveries need no
  * index by appointment.
  */
 async function deriveDeliveryIds(readRow: PartnerRequest["readRow"], appointmentId: string, endpointId: string) {
@@ -41,8 +41,8 @@ async function deriveDeliveryIds(readRow: PartnerRequest["readRow"], appointment
 }
 
 /**
- * Maximum number of an endpoint's pending deliveries that the SQL looks up by id. If there are more, most of the latest
- * deliveries are pending, so a search from the latest delivery backwards finds a page soon.
+ * Maximum number of an endpoint's pending deliveries to look up by id. If there are more, the SQL searches by time,
+ * newest first. It finds a page quickly, because most of the latest deliveries are then pending.
  */
 const MAX_PENDING_LOOKUPS = 5_000;
 
@@ -72,8 +72,8 @@ const toUtcSql = (parameter: string) => `${parameter}::timestamptz AT TIME ZONE 
 const CREATED_AT_SQL = "(d.created_at AT TIME ZONE 'UTC')";
 
 /**
- * SQL condition that is true for a delivery of the list. The separate comparison with the time of the cursor is
- * redundant, but lets the search in the index start at this time.
+ * SQL condition for a delivery `d` that belongs to the list. The second condition about the cursor's time ($6) is
+ * redundant with the first. The first lets the search in the index start at this time.
  */
 const IS_MATCH_SQL = `d.endpoint_id = $4::uuid AND coalesce(d.clinic_id, d.application_id) = $1::uuid AND d.application_id = $2::uuid
     AND ($8::uuid[] IS NULL OR d.branch_id IS NULL OR d.branch_id = ANY ($8::uuid[]))

@@ -74,9 +74,9 @@ const staffMemberSchema = z.strictObject({
 });
 
 /**
- * Selects one membership of staff member `s`: a membership with the id of the staff member, or a membership without
- * such an id but with the user of `s`. Prefers the oldest active membership, which decides about access, then the
- * newest invited one, then the newest revoked one.
+ * Selects the membership of staff member `s`. It has the id of the staff member, or no staff id and the same user.
+ * Prefers the oldest active membership, which determines access, then the newest invited one, then the newest revoked
+ * one.
  */
 const membershipOfStaffSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.membership m
   WHERE m.clinic_id = s.clinic_id
@@ -136,7 +136,11 @@ const animalsSql = `SELECT ${buildJsonElementsSql("n.portal_json", `${buildNameS
     WHERE animal.customer_id = u.customer_id AND animal.clinic_id = access.clinic_id
     ORDER BY ${buildNameSortSql("name")}, animal_id LIMIT ${MAX_ANIMALS}) n`;
 
-/** @param operatorName value of the field `identityOwner` */
+/**
+ * Creates the operation that lists customers and their animals.
+ *
+ * @param operatorName value of the field `identityOwner`
+ */
 export function listCustomerProjections(operatorName: string) {
   return defineOperation({
     operationId: "listCustomerProjections",

@@ -44,7 +44,7 @@ const activeTicketsSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.queue_ticket t
 /** Sorts ticket numbers by length first, so that 9 comes before 10. */
 const ticketOrderSql = 'queue_date, length(ticket_number), ticket_number COLLATE "C", ticket_id';
 
-/** Selects today's appointments. $3: the local day of the request's time. */
+/** Selects today's checked-in appointments without a queue ticket. $3: the current local day, by time zone. */
 const appointmentsWithoutTicketSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.appointment a
   WHERE a.clinic_id = access.clinic_id AND a.branch_id = access.branch_id
     AND a.scheduled_at >= ($3::jsonb #>> ARRAY[access.timezone, 'from'])::timestamptz

@@ -19,8 +19,8 @@ export interface PortalDependencies {
 const MAX_TIME_ZONES = 10_000;
 
 /**
- * Time zones that the reads of each user have needed, by user. If the SQL of a read lacks time zones, it returns their
- * names, and the read is repeated with them. Later reads of the user are not repeated.
+ * Time zones that each user's reads have needed, by user id. If a read lacks time zones, its SQL returns their names,
+ * and the read is repeated with them. Later reads of this user do not need the repetition.
  */
 type TimeZoneCache = LRUCache<string, readonly string[]>;
 

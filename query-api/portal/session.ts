@@ -26,7 +26,10 @@ export type SessionSettings = Config<
   "PORTAL_COOKIE_NAME" | "PORTAL_JWT_ISSUER" | "PORTAL_JWT_SECRET" | "PORTAL_JWKS_URL"
 >;
 
-/** Time to use cached keys while the provider is unavailable: the default lifetime of the last tokens it issued. */
+/**
+ * Time for which cached keys stay in use while the identity provider is unavailable. Equals the provider's default
+ * token lifetime.
+ */
 const MAX_STALE_KEY_AGE_MS = 60 * 60_000;
 
 const MIN_RSA_KEY_BITS = 2_048;
@@ -54,7 +57,11 @@ interface CachedSession {
  */
 const claimsSchema = z.object({ sub: uuid, role: z.literal("authenticated"), exp: z.number() });
 
-/** @throws {ConfigError} if neither a secret nor public keys are configured */
+/**
+ * Creates a verifier for portal sessions. Caches verified sessions for up to a minute.
+ *
+ * @throws {ConfigError} if neither a secret nor public keys are configured
+ */
 export async function createSessionVerifier(settings: SessionSettings, logger: Logger): Promise<SessionVerifier> {
   const { algorithms, key } = await createSessionKeys(settings, logger);
   const cache = new LRUCache<string, CachedSession>({

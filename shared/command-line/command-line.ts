@@ -1,11 +1,11 @@
 import { z } from "zod";
-import type { OwnExitCodes } from "./failure.ts";
+import type { Failure } from "./failure.ts";
 import { isOptional, type Option, type Options, type OptionValues, readOptions, toOptionName } from "./option.ts";
 import { type CommandLineTexts, type OptionTexts, runProgram } from "./program.ts";
 import type { Terminal } from "./terminal.ts";
 
 export interface Command {
-  /** One or several words: nouns and a verb. */
+  /** One or several words, such as `import` or `keys generate`. */
   name: string;
   summary: string;
   options: Options;
@@ -28,7 +28,8 @@ export interface CommandLine {
   description: string;
   commands: readonly Command[];
   details?: string;
-  ownExitCodes?: OwnExitCodes;
+  /** Converts an error of a command to its line of text and its exit code. */
+  describeFailure(error: unknown): Failure;
 }
 
 /** Defines a command whose options are validated before the command runs. */
@@ -45,14 +46,14 @@ export function defineCommand<O extends Options>(
   };
 }
 
-/** Runs a command line whose code is loaded. See {@link runProgram}. */
+/** Runs a command line. Unlike {@link runProgram}, requires that the code of its commands is already loaded. */
 export function runCommandLine(commandLine: CommandLine, args: readonly string[], terminal: Terminal): Promise<number> {
   return runProgram(describeCommandLine(commandLine), async () => commandLine, args, terminal);
 }
 
 /**
- * Returns the texts of a command line. With these texts, help, parser and completion work without loading the code of
- * the commands.
+ * Returns the texts of a command line: names, help and options. Help, parser and completion need only these texts, not
+ * the code of the commands.
  */
 export function describeCommandLine({ program, description, details, commands }: CommandLine): CommandLineTexts {
   return {

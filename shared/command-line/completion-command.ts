@@ -3,7 +3,10 @@ import { defineCommand } from "./command-line.ts";
 import { formatCompletionScript } from "./completion.ts";
 import { option } from "./option.ts";
 
-/** The executable prints the script without this command, because shells run it at their start. */
+/**
+ * The executable prints the script itself, because loading this command would slow down each start of a shell. The
+ * command exists for help and completion.
+ */
 export const completionCommand = defineCommand({
   name: "completion",
   summary: "Prints the script with which a shell completes commands and options.",

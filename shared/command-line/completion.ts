@@ -1,6 +1,6 @@
 import type { CommandLineTexts } from "./program.ts";
 
-/** Completion scripts. With them, a shell asks the executable for the words that can follow. */
+/** Completion scripts by shell. A script runs `clinic complete` to get the words that can follow. */
 const SCRIPTS: Record<string, string> = {
   bash: `_clinic() {
   local IFS=$'\\n'
@@ -28,7 +28,7 @@ export function formatCompletionScript(shell = ""): string | undefined {
 }
 
 /**
- * Lists the words that can follow, each with a description after a tab.
+ * Lists the words that can follow the given words, each with a description after a tab, if it has one.
  *
  * @param commandLines texts of the command lines: first those of `clinic` itself, then those of programs such as
  *   `clinic audit`

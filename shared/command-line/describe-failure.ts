@@ -5,12 +5,7 @@ import { DataKeyError, KeyStoreUnavailableError } from "../personal-data/data-ke
 import { ConfigError } from "../runtime/config.ts";
 import { isPostgresUnavailable } from "../runtime/failures.ts";
 import { ServerUnavailableError, StartError } from "../runtime/run-service.ts";
-import { EXIT_CODE, InputError, type OwnExitCodes, RefusedError } from "./failure.ts";
-
-interface Failure {
-  exitCode: number;
-  line: string;
-}
+import { EXIT_CODE, type Failure, InputError, type OwnExitCodes, RefusedError } from "./failure.ts";
 
 /** Converts an error to its line of text and its exit code. */
 export function describeFailure(error: unknown, ownExitCodes: OwnExitCodes = []): Failure {
@@ -43,11 +38,16 @@ export function describeFailure(error: unknown, ownExitCodes: OwnExitCodes = [])
     };
   // The error of a file has the same codes, and a path.
   if (isPostgresUnavailable(error) && !("path" in (error as Error)))
-    return { exitCode: unavailable, line: "Postgres is unavailable; check DATABASE_URL and try again" };
-  return {
-    exitCode: failed,
-    line: toOneLine(error instanceof Error ? `${error.name}: ${error.message}` : String(error)),
-  };
+    return {
+      exitCode: unavailable,
+      line: `Postgres is unavailable (${toReason(error)}); check DATABASE_URL and try again`,
+    };
+  return { exitCode: failed, line: error instanceof Error ? `${error.name}: ${toReason(error)}` : toReason(error) };
+}
+
+function toReason(error: unknown): string {
+  if (error instanceof AggregateError && error.message === "") return error.errors.map(toReason).join(", ");
+  return toOneLine(error instanceof Error ? error.message : String(error));
 }
 
 const toOneLine = (text: string) => text.replaceAll("\n", " ");

@@ -21,5 +21,11 @@ export class RefusedError extends Error {
   override readonly name = "RefusedError";
 }
 
-/** Exit codes of errors that only one command line has, by class. Their messages are printed unchanged. */
+/** The line of text and the exit code with which a command reports an error. */
+export interface Failure {
+  exitCode: number;
+  line: string;
+}
+
+/** Error classes of one command line, each with its exit code. The messages of these errors are printed unchanged. */
 export type OwnExitCodes = readonly (readonly [errorClass: new (...args: never[]) => Error, exitCode: number])[];

@@ -11,8 +11,7 @@ export function formatCommandLine(args: string): string {
 }
 
 /**
- * Suggests the next command after a result. The suggestion is for people, so it is written only if the result is text on
- * a terminal.
+ * Suggests the next command, if the result is text and the output is a terminal.
  *
  * @param isJson true if the result is JSON
  * @param args words after the program's name

@@ -10,7 +10,7 @@ concerns. If the command concerns no clinic, the time is in the time zone of thi
 
 const TIME_RULE = "a time such as 2026-11-28 10:00, or an RFC 3339 date-time with an offset";
 
-/** Rules for the texts of time options, by placeholder; undefined if the schema of the option has the rule. */
+/** Error messages for invalid times, by the option's placeholder; undefined if the schema reports the error. */
 const RULES: Record<string, string | undefined> = {
   time: `must be ${TIME_RULE}`,
   "date or time": `must be a date, ${TIME_RULE}`,
@@ -23,9 +23,10 @@ export const isTimeOption = ({ placeholder = "" }: Pick<Option, "placeholder">) 
 const LOCAL_TIME_PATTERN = /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?))?$/;
 
 /**
- * Lets a command accept times as people type them, such as `2026-11-28 10:00`. The command gets them with an offset.
+ * Lets a command accept local times, such as `2026-11-28 10:00`. Adds the UTC offset before the command runs.
  *
- * @param findTimeZone returns the time zone of the clinic that the command concerns; undefined if it concerns none
+ * @param findTimeZone returns the time zone of the clinic that the command concerns; undefined to use the time zone of
+ *   this computer
  */
 export function withLocalTimes(
   command: Command,

@@ -15,12 +15,12 @@ export const actorOption = option.text(
 );
 
 /**
- * Returns the operator who runs a command. If the connection string of the event log names a user, the log authenticates
- * this user. The user is then the actor, and the given name is only a note. Otherwise, the given name is the actor, and
- * nothing verifies it.
+ * Returns the operator who runs a command. If the event log authenticates a user, this user is the actor, and the given
+ * name is only a note. Otherwise, the given name is the actor, and nothing verifies it.
  *
  * @param name value of `--actor`; default: the name of this process's user
- * @throws {InputError} if the name is missing, empty or longer than 200 characters
+ * @throws {InputError} if the name is empty or longer than 200 characters, or if it is missing and no user is
+ *   authenticated
  * @throws {ConfigError} if EVENTSTORE_URL is missing or invalid
  */
 export function requireOperator(env: NodeJS.ProcessEnv, name = findUserName()): Actor {
@@ -45,8 +45,8 @@ function findUserName(): string | undefined {
 
 /**
  * Returns the user with whom the EventStoreDB client logs in: the user of the connection string, or else the common
- * name of the user certificate. Returns undefined if there is neither. Without TLS, the client does not log in, so the
- * result is also undefined.
+ * name of the user certificate. Returns undefined if there is neither, or if TLS is off, because the client then does
+ * not log in.
  */
 function findLogUser(url: string): string | undefined {
   const query = [...new URLSearchParams(url.split("?")[1])];

@@ -10,12 +10,12 @@ export interface Option<Schema extends z.ZodType = z.ZodType> {
   /** Placeholder for the value in the help text; undefined for a flag, which has no value. */
   placeholder: string | undefined;
   /**
-   * Converts text from the command line to the JSON type that the schema expects. Returns unsuitable text unchanged.
+   * Converts command-line text to the JSON type that the schema expects. Returns text that it cannot convert unchanged.
    */
   parseText(text: string): unknown;
   /** If true, the command line generates an id if the option is omitted. */
   isGenerated: boolean;
-  /** If true, the value is given without the name of the option, after the command's name. */
+  /** If true, the option is a positional argument: a value without an option name. */
   isPositional: boolean;
 }
 
@@ -54,7 +54,7 @@ export const option = {
     return createOption(z.boolean().default(false), help, undefined, () => true);
   },
 
-  /** Defines an option that is true if it is given without a value. */
+  /** Defines an option with an optional value, `true` or `false`; true if the value is omitted. */
   boolean<Schema extends z.ZodType>(schema: Schema, help: string) {
     return createOption(schema, help, "[true|false]", (text) => ({ true: true, false: false })[text] ?? text);
   },
@@ -87,18 +87,18 @@ export const option = {
     return option.text(uuid, help, "uuid");
   },
 
-  /** Defines a value that is given without a name, after the command's name. */
+  /** Defines a positional argument: a value without an option name. */
   argument<Schema extends z.ZodType>(schema: Schema, help: string): Option<Schema> {
     return { ...option.text(schema, help), isPositional: true };
   },
 
-  /** Defines an option that takes one or more values. */
+  /** Defines an option that takes one or more values, separated by spaces on the command line. */
   values<Schema extends z.ZodType>(schema: Schema, help: string, placeholder: string) {
     return option.text(schema, help, `${placeholder}...`);
   },
 };
 
-/** Returns true if a value of the schema may be missing in an object. */
+/** Returns true if an object may omit a member that has this schema. */
 export function isOptional(schema: z.ZodType): boolean {
   return schema instanceof z.ZodExactOptional || schema.safeParse(undefined).success;
 }
@@ -118,7 +118,7 @@ export function readOptions<O extends Options>(options: O, givenValues: Record<s
   throw new InputError(formatProblems(toOptionProblems(parseResult.error, givenValues), toOptionName));
 }
 
-/** Converts zod issues to problems with options. */
+/** Converts zod issues to option problems. The message for an omitted option is `is missing`. */
 export function toOptionProblems(error: z.ZodError, givenValues: Record<string, unknown>): OptionProblem[] {
   return listIssues(error).map(({ path, message }) => {
     const isMissing = path.length === 1 && givenValues[String(path[0])] === undefined;

@@ -5,13 +5,13 @@ import { foldCommandLine, formatCommandLine } from "./format-command-line.ts";
 import { renderLine } from "./style.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** Texts of an option, which the parser, the help and the completion need. */
+/** Texts of an option that the parser, the help and the shell completion need. */
 export interface OptionTexts {
-  /** For example `--full-name <text>`, or the name of a positional value. */
+  /** Syntax of the option, such as `--full-name <text>`. For a positional argument, only its name. */
   flags: string;
   help: string;
   isPositional: boolean;
-  /** All permitted values; undefined if there are too many. */
+  /** Permitted values; undefined if the option is not an enumeration. */
   values: readonly string[] | undefined;
 }
 
@@ -23,7 +23,7 @@ export interface CommandTexts {
   options: readonly OptionTexts[];
 }
 
-/** Texts of a command line, which are known without loading its code. */
+/** Names and help texts of a program's commands, available without loading the commands' code. */
 export interface CommandLineTexts {
   program: string;
   description: string;
@@ -67,7 +67,7 @@ export async function runProgram(
     await program.parseAsync(requireKnownCommand(program, args), { from: "user" });
     return exitCode;
   } catch (error) {
-    const failure = error instanceof CommanderError ? describeUsageError(error) : await describeError(error, load);
+    const failure = error instanceof CommanderError ? describeUsageError(error) : (await load()).describeFailure(error);
     if (failure.exitCode === EXIT_CODE.done) return failure.exitCode;
     if (error instanceof CommanderError && error.code === MISSING_COMMAND)
       await terminal.writeOutput(`${missingCommandHelp.trimEnd()}\n`);
@@ -87,15 +87,13 @@ function escapeOutput(terminal: Terminal): Terminal {
   };
 }
 
-async function describeError(error: unknown, load: () => Promise<CommandLine>) {
-  const { describeFailure } = await import("./describe-failure.ts");
-  return describeFailure(error, (await load()).ownExitCodes);
-}
-
-/** Commander's code of the error for a command line without a command. */
+/** Commander's error code for a missing command. */
 const MISSING_COMMAND = "commander.help";
 
-/** Help that the user requested is a success. Help that is shown because the command is missing is an error. */
+/**
+ * Returns the exit code and the error line for a usage error. Requested help is a success. Help that is shown because
+ * the command is missing is an error.
+ */
 function describeUsageError({ code, exitCode, message }: CommanderError) {
   const line = code === MISSING_COMMAND ? "no command given" : message;
   return { exitCode: exitCode === 0 ? EXIT_CODE.done : EXIT_CODE.badInput, line: line.replace(/^error: /, "") };
@@ -114,10 +112,10 @@ const SYNONYMS = [
 ];
 
 /**
- * Returns the arguments for the parser. Omits `--help` if they name an unknown command, because the parser would
- * otherwise print the help of the parent command instead of an error.
+ * Returns the arguments for the parser. Converts `help <command>` to `<command> --help`. Omits `--help` if the command
+ * is unknown, because the parser would otherwise print the help of the parent command.
  *
- * @throws {CommanderError} that suggests another verb
+ * @throws {CommanderError} if a known command has a synonym of the unknown verb; suggests this command
  */
 function requireKnownCommand(program: Program, args: readonly string[]): readonly string[] {
   let parent = program;

@@ -21,8 +21,8 @@ export interface Terminal {
   /** Waits for the user to press a key; undefined if standard input or output is not a terminal. */
   readKey: (() => Promise<"next" | "end">) | undefined;
   /**
-   * Catches the first Ctrl-C or SIGTERM and aborts the returned signal. The caller must then stop in an orderly way. A
-   * second Ctrl-C or SIGTERM ends the process immediately.
+   * Returns a signal that the first Ctrl-C or SIGTERM aborts. The caller must then stop in an orderly way. A second
+   * Ctrl-C or SIGTERM ends the process immediately.
    */
   catchInterruption(): AbortSignal;
 }

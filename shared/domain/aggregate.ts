@@ -16,17 +16,17 @@ export interface Aggregate<C extends Category, State> {
    */
   personOf?(state: State): Person;
   /**
-   * Returns a summary: an event that contains the whole state. Commands append it after every {@link SUMMARY_INTERVAL}
-   * changes, so that the cost of a command does not depend on the number of earlier changes. Required if the streams of
-   * the category are bounded by summaries. A summary must contain no personal data. It hides earlier events, so
-   * appointments have no summaries: their first event answers a repeated request.
+   * Returns a summary: an event that contains the whole state, without personal data. Commands append it after
+   * {@link SUMMARY_INTERVAL} changes. Later commands read the stream only from the summary on. Required for categories
+   * whose `bound` is `summaries`. Omit it if commands need earlier events: the first event of an appointment answers a
+   * repeated request.
    */
   summarize?(state: State): EventOf<C>;
 }
 
 /**
- * Number of events after which a stream gets a summary. Smaller than a page of a read, so that each page contains a
- * summary.
+ * Number of events after which a stream gets a summary. Smaller than the page size of reads, so that each page contains
+ * a summary.
  */
 export const SUMMARY_INTERVAL = 50;
 
@@ -74,8 +74,8 @@ export function defineAggregate<C extends Category, State, Creating extends Type
 }
 
 /**
- * Returns a function that defines a decider for a type of event of the aggregate. The decider records one event, or
- * none if nothing changes. The event contains those values of the command that the event's schema declares.
+ * Returns a function that creates deciders for an aggregate. Such a decider records one event of a given type, or none
+ * if nothing changes. The decider copies the values of the command that are fields of the event.
  *
  * @param requireState returns the state to which the command applies, or throws a {@link DomainError}
  */
@@ -98,9 +98,10 @@ export function createRecorder<C extends Category, State, Required, Reference = 
 }
 
 /**
- * Creates a recorder, as {@link createRecorder} does, for an aggregate that must belong to the command's clinic.
+ * Variant of {@link createRecorder}. The deciders throw `<objectName>_not_found` unless the aggregate belongs to the
+ * command's clinic.
  *
- * @param objectName name of the aggregate in snake_case, for the error's code and message
+ * @param objectName name of the aggregate in snake_case
  */
 export function createClinicRecorder<C extends Category, State extends { clinicId: string }>(
   aggregate: Aggregate<C, State>,

@@ -35,11 +35,11 @@ export class UnexpectedRevisionError extends Error {
 
 /**
  * Appends events to a stream atomically, in a separate call. Repeating an append has no effect, because the server
- * recognises the events by their ids and the expected revision.
+ * recognizes the events by their ids and the expected revision.
  *
- * This function replaces the client's `appendToStream`, which depends on a list of the server's methods and on one call
- * for the appends of all clients. The client requests the list only once. If the request or the call fails, later
- * appends fail.
+ * This function replaces the client's `appendToStream`, which can fail permanently. That function requests the server's
+ * list of methods only once, and sends all appends in one call. If the request or the call fails, later appends fail
+ * too.
  *
  * @param expectedRevision last revision of the stream; -1 for a stream without events
  * @param timeoutMs time limit, on the client and on the server
@@ -75,9 +75,9 @@ export async function appendEvents(
 }
 
 /**
- * Appends events as {@link appendEvents} does, in one call with other appends. This halves the time that an append costs
- * in this process. The outcome of an append is reported only if it succeeded or its revision was not the expected one.
- * After any other outcome, repeat the append with {@link appendEvents}, which no other append can affect.
+ * Appends events as {@link appendEvents} does, but in one call with other appends. This halves the time that an append
+ * costs in this process. After any error except {@link UnexpectedRevisionError}, repeat the append with
+ * {@link appendEvents}: another append may have caused the error.
  *
  * @throws {UnexpectedRevisionError}
  * @throws {Error} if the outcome is unknown, or the server refuses the append
@@ -117,10 +117,10 @@ export async function appendEventsInSharedCall(
   throw new Error(`the log refused the append in a shared call: ${refusal?.getMessage()}`);
 }
 
-/** Maximum size of an append that shares a call. Bytes. */
+/** Maximum size of an append that shares a call, in bytes. A larger append has a separate call. */
 const MAX_SHARED_BYTES = 1024 * 1024;
 
-/** Estimated size of an event's id, type and encoding. Bytes. */
+/** Estimated size of an event's id, type and encoding, in bytes. */
 const EVENT_OVERHEAD_BYTES = 200;
 
 const toStreamIdentifier = (stream: string) => new shared.StreamIdentifier().setStreamName(Buffer.from(stream));

@@ -1,6 +1,6 @@
 /**
- * Appends that share one BatchAppend call for each connection. The server sends one response for each append, with the
- * correlation id of the append. A failed call fails only its own appends.
+ * Sends several appends in one BatchAppend call for each connection. The server responds to each append separately,
+ * with its correlation id. If a call fails, only the appends in this call fail.
  */
 import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
@@ -12,29 +12,30 @@ import { type ClientDuplexStream, connectivityState } from "@grpc/grpc-js";
 import { toGrpcClient } from "./grpc-client.ts";
 
 /**
- * Idle time after which a call ends. An open call would keep a connection open that the client has already replaced.
+ * Time without appends after which a call ends, in milliseconds. An open call would keep a connection open that the
+ * client has already replaced.
  */
 const IDLE_MS = 1_000;
 
 /**
- * Time in milliseconds for which a connection has no shared call, after an append timed out in a call without any
- * response. Otherwise, a load balancer that buffers calls would delay every append.
+ * Time in milliseconds for which a connection gets no shared calls, after an append timed out in a call without any
+ * response. A load balancer that buffers calls would otherwise delay every append.
  */
 const PAUSE_MS = 60_000;
 
-/** Times at which connections may have shared calls again, as values of `performance.now()`. */
+/** Times at which connections may have shared calls again, from `performance.now()`. */
 const pauseEnds = new WeakMap<StreamsClient, number>();
 
-/** The call for the next appends of a connection. The client has one gRPC client for each connection. */
+/** The call that the next appends of a connection share. The client has one gRPC client for each connection. */
 const currentCalls = new WeakMap<StreamsClient, SharedCall>();
 
 /**
- * Sends an append.
+ * Sends an append in the shared call of the client's connection.
  *
  * @param request complete except for the correlation id
- * @param expiry aborted if the caller no longer waits. If the call never had a response, the connection then has no
- *   shared call for a minute
- * @throws {Error} if the connection has no shared call, or the call fails, perhaps because of another append
+ * @param expiry aborted if the caller no longer waits. If the call has had no response by then, shared calls of the
+ *   connection are paused for a minute
+ * @throws {Error} if shared calls are paused, or the call fails, perhaps because of another append
  */
 export function sendSharedAppend(
   client: EventStoreDBClient,
@@ -74,9 +75,9 @@ interface PendingAppend {
 }
 
 interface CallOwner {
-  /** Called if the next appends must not use the call. The appends of the call continue. */
+  /** Called if new appends must use another call. The appends that were already sent continue. */
   retire(): void;
-  /** Called if an append has reached its time limit, and the call has never had a response. */
+  /** Called if an append has reached its time limit, and the call has never had a response. Pauses shared calls. */
   pause(): void;
 }
 

@@ -9,7 +9,7 @@ import { readWithin } from "./read-log.ts";
  * @param url EventStoreDB connection string: `esdb://host:port?tls=false` for one node, `esdb://a:2113,b:2113,c:2113`
  *   for a cluster, or `esdb+discover://name:2113` for a cluster whose nodes have one DNS name
  * @param connectionName name of the connection in the server's list of connections
- * @param setting setting that contains the URL, for error messages
+ * @param setting name of the setting with the URL, for error messages
  * @throws {StartError} if the client refuses the connection string, or a certificate file does not exist
  */
 export function connectEventStore(url: string, connectionName: string, setting = "EVENTSTORE_URL"): EventStoreDBClient {

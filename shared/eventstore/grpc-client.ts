@@ -2,8 +2,8 @@ import { type EventStoreDBClient, UnavailableError } from "@eventstore/db-client
 import type { Channel, Client, connectivityState, experimental } from "@grpc/grpc-js";
 
 /**
- * Protected and private members of the client, with which it sends its own requests. Requests through these members
- * share the client's connection, discovery, TLS and credentials.
+ * Protected and private members of the client. Requests through these members share the client's connection, discovery,
+ * TLS and credentials.
  */
 interface GrpcClient {
   execute: EventStoreDBClient["execute"];
@@ -18,15 +18,15 @@ interface GrpcClient {
   handleError(grpc: Pick<Client, "getChannel">, error: Error): Promise<void>;
 }
 
-/** The only access to protected members of the client. */
+/** Gives access to the non-public members of the client. No other code accesses them. */
 export const toGrpcClient = (client: EventStoreDBClient) => client as unknown as GrpcClient;
 
-/** Time limit of an attempt to connect. */
+/** Time limit of an attempt to connect, in milliseconds. */
 const CONNECT_TIMEOUT_MS = 10_000;
 
 /**
- * Makes a client connect directly, replace every connection that fails, and receive uncompressed messages. Without this
- * function, a connection to a server that does not respond would last until a restart.
+ * Makes a client ignore HTTP proxies, replace every connection that fails, and receive uncompressed messages.
+ * Otherwise, a connection to a server that does not respond would last until a restart.
  */
 export function prepareConnections(client: EventStoreDBClient): void {
   // Otherwise gRPC sends all connections through the proxy in `https_proxy` or `http_proxy`, even those to 127.0.0.1. The

@@ -59,17 +59,16 @@ const FORWARD_PAGE_SIZE = 500;
 
 export interface EventLog {
   /**
-   * Reads the events that determine the state of a stream, in order. Starts at a recent event that makes all earlier
-   * events irrelevant ({@link getCompleteTypes}), or else at the first event. Returns an empty array if the stream does
-   * not exist or was deleted. If the first events were deleted, returns the other events.
+   * Reads the events that determine the state of a stream, in order. Starts at a recent event that determines the whole
+   * state ({@link getCompleteTypes}), or else at the first event. Returns an empty array if the stream does not exist
+   * or was deleted. If the first events were deleted, returns the other events.
    *
    * @param maxRevision last revision to read; all revisions if undefined
-   * @param signal aborts when nobody waits for the events any longer. The read then throws the signal's reason before
-   *   its next page
+   * @param signal if aborted, the read throws the signal's reason before its next page
    *
    * @throws {LogUnavailableError}
    * @throws {KeyStoreUnavailableError} if the data keys of the events' personal data are unavailable
-   * @throws {EventSchemaError} if a stored event is invalid or has an unknown type
+   * @throws {EventSchemaError} if a stored event is invalid, has an unknown type, or belongs to another clinic
    */
   read<Event extends CatalogEvent>(
     stream: string,
@@ -107,10 +106,7 @@ interface EventLogOptions {
   dataKeys?: DataKeys;
 }
 
-/**
- * Creates the event log of a client. A component that needs no personal data gets a log without data keys, and cannot
- * append personal data.
- */
+/** Creates an event log that uses a client. Without data keys, the log cannot append personal data. */
 export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLogOptions = {}): EventLog {
   async function readClientEvents(stream: string, options: ReadStreamOptions): Promise<ClientEvent[]> {
     const clientEvents: ClientEvent[] = [];
@@ -131,7 +127,7 @@ export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLo
     return (keys ? events.map((event) => decryptEvent(event, keys)) : events) as RecordedEvent<Event>[];
   }
 
-  /** Reads pages, so that a stream of any length can be read although the time of each request is limited. */
+  /** Reads a stream from its start, in pages, because the time of each request is limited. */
   async function readForward<Event extends CatalogEvent>(
     stream: string,
     maxRevision?: bigint,
@@ -219,7 +215,7 @@ export function isMissingStream(error: unknown): boolean {
   return error instanceof StreamNotFoundError || error instanceof StreamDeletedError;
 }
 
-/** Maximum size of an append, which is the default of EventStoreDB. */
+/** Maximum size of an append in bytes: the default of EventStoreDB. */
 const MAX_APPEND_BYTES = 1024 * 1024;
 
 /**
@@ -240,13 +236,15 @@ export function requireAppendable(stream: string, expectedRevision: bigint, even
   if (byteCount > MAX_APPEND_BYTES) throw new DomainError("event_too_large", "the data is larger than 1 MiB");
 }
 
-/** Maximum number of attempts. A closed connection can fail two: the shared call, and a call on the old connection. */
+/**
+ * Maximum number of attempts. A closed connection can make two fail: the shared call, and a call on the old connection.
+ */
 const MAX_ATTEMPTS = 3;
 
 /**
- * Repeats an append whose outcome is unknown. A repeat has the same ids, so the events are appended at most once. Only
- * the first attempt shares a call with other appends. If an append makes the server end or block this call, the other
- * appends are repeated separately, and fail only with their own errors.
+ * Appends events, and repeats the append if its outcome is unknown. A repeat has the same ids, so the events are
+ * appended at most once. The first attempt shares a call with other appends. A repeat has a separate call, so that
+ * another append cannot make it fail.
  */
 async function appendAtMostOnce(
   client: EventStoreDBClient,
@@ -273,8 +271,8 @@ async function appendAtMostOnce(
 }
 
 /**
- * Exceptions of a server that refuses an append because of a limit below {@link MAX_APPEND_BYTES}. Only KurrentDB
- * throws the second exception, which the client does not know.
+ * Exceptions of a server whose size limit is below {@link MAX_APPEND_BYTES}. Only KurrentDB throws the second
+ * exception, which the client does not know.
  */
 const SIZE_EXCEPTIONS: readonly unknown[] = ["maximum-append-size-exceeded", "maximum-append-event-size-exceeded"];
 
@@ -309,8 +307,8 @@ function toProposedEvent({ id, event, metadata }: NewEvent, encryptedData?: Encr
 }
 
 /**
- * Converts the error of an append. Unlike a read, an append that fails with the status UNKNOWN (2) may be repeated:
- * EventStoreDB does not know the outcome, or which node is the leader.
+ * Converts the error of an append. An append with the gRPC status UNKNOWN (2) may be repeated, unlike a read:
+ * EventStoreDB does not know its outcome, or which node is the leader.
  */
 export function toAppendError(error: unknown): unknown {
   return (error as { code?: unknown }).code === 2

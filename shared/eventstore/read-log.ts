@@ -12,10 +12,10 @@ import { isMissingStream, LogUnavailableError, REQUEST_TIMEOUT_MS, toLogError } 
 type StreamingRead<T> = Readable & AsyncIterable<T> & { cancel(): Promise<void> };
 
 /**
- * Iterates over a read, up to a time limit. The client's own deadline has no effect if the server accepts connections
- * but never responds. The caller may stop early.
+ * Yields the items of a read. The caller may stop early. Unlike the client's own deadline, the time limit also applies
+ * if the server never responds.
  *
- * @throws {LogUnavailableError}
+ * @throws {LogUnavailableError} also after the time limit
  */
 export async function* readWithin<T>(timeoutMs: number, streamingRead: StreamingRead<T>): AsyncGenerator<T, void> {
   endAbandonedRead(streamingRead);
@@ -31,8 +31,8 @@ export async function* readWithin<T>(timeoutMs: number, streamingRead: Streaming
 }
 
 /**
- * Ends the gRPC call of a read if the read is not read to its end, for example because its response arrives too late.
- * Otherwise, the client would keep the call forever, and its disposal would never end.
+ * Cancels the gRPC call of a read that ends early, for example after a timeout. Otherwise, the call would stay open,
+ * and closing the client would wait for it forever.
  */
 function endAbandonedRead(streamingRead: StreamingRead<unknown>): void {
   streamingRead.once("pipe", (call: Readable) =>
@@ -71,8 +71,8 @@ interface ServiceError extends Error {
 }
 
 /**
- * Returns true if a read failed because no record starts at its position. The embedded log then returns the status
- * INVALID_ARGUMENT (3), and EventStoreDB 24.10 returns the status UNKNOWN (2).
+ * Returns true if a read failed because no record starts at the position. The embedded log returns the status
+ * INVALID_ARGUMENT (3), and EventStoreDB 24.10 returns UNKNOWN (2).
  */
 function isInvalidPosition({ code, message }: ServiceError): boolean {
   return code === 3 || (code === 2 && message.includes("InvalidPosition"));
@@ -81,8 +81,8 @@ function isInvalidPosition({ code, message }: ServiceError): boolean {
 const PAGE_TIMEOUT_MS = 10_000;
 
 /**
- * Reads events of a stream as they are stored, so that an unreadable event affects no other. Returns no events if the
- * stream does not exist or was deleted.
+ * Reads events of a stream without decoding them, so that an invalid event does not hide the others. Returns no events
+ * if the stream does not exist or was deleted.
  *
  * @throws {LogUnavailableError}
  */
@@ -107,7 +107,7 @@ export const BEFORE_FIRST_EVENT = -1n;
 /**
  * Reads the position of the last event in the log.
  *
- * @param options.requiresLeader if true, a follower of a cluster, which may be behind, does not answer
+ * @param options.requiresLeader if true, only the leader of a cluster answers. A follower may be behind
  * @returns `BEFORE_FIRST_EVENT` if the log is empty
  * @throws {LogUnavailableError}
  */

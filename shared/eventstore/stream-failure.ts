@@ -4,13 +4,12 @@ import { quarantineStreams } from "../domain/events/quarantine.ts";
 import { EventSchemaError } from "../domain/events/stored-event.ts";
 import type { EventLog } from "./log.ts";
 
-/** Small stream that all services may read, to test whether the log responds. The stream may be empty. */
+/** Small stream that {@link isLogAvailable} reads as a test. All services may read it, and it may be empty. */
 const OTHER_STREAM = toStreamName(quarantineStreams, "streams");
 
 /**
- * Returns true if an error means that only one stream cannot be read, and that a retry cannot succeed. Examples are an
- * unreadable event, and a stream that the user may not read. Reads another stream, because the log may
- * refuse all streams.
+ * Returns true if an error concerns only one stream and a retry cannot succeed. Examples are an event that cannot be
+ * decoded, and a missing permission. May read a second stream, to find out if the log refuses all streams.
  */
 export async function concernsOneStream(log: Pick<EventLog, "readLast">, error: unknown): Promise<boolean> {
   if (error instanceof EventSchemaError) return true;
@@ -18,8 +17,8 @@ export async function concernsOneStream(log: Pick<EventLog, "readLast">, error: 
 }
 
 /**
- * Returns true if the log answers a read of another, small stream. An earlier failure then concerns only its own
- * stream. An unreadable event counts as an answer, too.
+ * Returns true if the log answers a read of a small test stream. An earlier failure then concerned only its own stream.
+ * An event that cannot be decoded counts as an answer.
  */
 export async function isLogAvailable(log: Pick<EventLog, "readLast">): Promise<boolean> {
   try {

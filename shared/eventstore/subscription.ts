@@ -37,7 +37,7 @@ export interface LogPosition {
 
 interface UnreadableEvent extends LogPosition {
   id: string;
-  /** The clinic is null if it is unknown. */
+  /** `clinicId` is null if the event belongs to no clinic, or its metadata is invalid. */
   metadata: { clinicId: string | null };
 }
 
@@ -55,23 +55,26 @@ interface StoredSubscriptionOptions {
   signal: AbortSignal;
   /** Filter of the events to send. If undefined, the server sends all events, including system events. */
   filter?: Filter;
-  /** If true, the subscription throws if the server sends nothing for too long. Use it for reads that end. */
+  /**
+   * If true, the subscription throws if the server sends nothing for 10 seconds. Use it only for reads that stop at a
+   * known event.
+   */
   endsOnSilence?: boolean;
 }
 
-/** Number of 32-event batches between two progress reports of the server. The subscription ignores the reports. */
+/** Number of 32-event batches between two progress reports of the server. High, because the reports are ignored. */
 const CHECKPOINT_INTERVAL_BATCHES = 1_000;
 
 /** A stored event with its position, or the signal that all stored events have been delivered. Live events follow. */
 export type StoredItem = { kind: "stored"; event: StoredEvent; position: bigint } | { kind: "caughtUp" };
 
 /**
- * Subscribes to the log, without parsing the events. Items arrive in log order. The subscription throws if the
- * connection is lost, or if the client sends later calls on another connection, because the subscription's connection
- * may be dead by then. The subscription returns if the server ends it or the signal aborts. Unless the signal aborted,
- * the caller should back off and subscribe again after the last handled position.
+ * Subscribes to the log, without parsing the events. Items arrive in log order. The subscription returns if the server
+ * ends it or the signal aborts. Unless the signal aborted, the caller should back off and subscribe again after the
+ * last handled position.
  *
- * @throws the client's error if the log is unavailable
+ * @throws the client's error if the log is unavailable or the connection is lost
+ * @throws {LogUnavailableError} if the client opens a new connection, because the old connection may be dead
  */
 export async function* subscribeToStoredEvents(options: StoredSubscriptionOptions): AsyncGenerator<StoredItem, void> {
   const { client, after, signal, filter, endsOnSilence = false } = options;
@@ -107,8 +110,8 @@ export async function* subscribeToStoredEvents(options: StoredSubscriptionOption
 }
 
 /**
- * Subscribes to the events of this product, and parses them. Without a filter, all events except the log's own are
- * delivered, those in streams of other programs as `foreign`. Ends and fails like {@link subscribeToStoredEvents}.
+ * Subscribes to the log, and parses the events. Without a filter, delivers all events except system events. Events in
+ * streams of other programs are delivered as `foreign`. Ends and fails like {@link subscribeToStoredEvents}.
  */
 export async function* subscribeToLog(options: StoredSubscriptionOptions): AsyncGenerator<SubscriptionItem, void> {
   const filter = options.filter ?? excludeSystemEvents({ checkpointInterval: CHECKPOINT_INTERVAL_BATCHES });
@@ -163,8 +166,9 @@ interface Watch {
 const watchesByChannel = new WeakMap<Channel, Set<Watch>>();
 
 /**
- * Calls the listener when the channel has closed or has connected again, because earlier calls of the channel keep the
- * old connection. All listeners share one watch of the channel, because gRPC cannot remove a watch.
+ * Calls the listener each time the channel reconnects, and when it is closed. Earlier calls of the channel still use
+ * the old connection, which may be dead. All listeners share one watch of the channel, because gRPC cannot remove a
+ * watch.
  *
  * @returns a function that removes the listener
  */
@@ -199,7 +203,7 @@ function watchState(channel: Channel, stateBefore: connectivityState, watches: R
 /** Time after which a read fails if the event log sends nothing. */
 const SILENCE_TIMEOUT_MS = 10_000;
 
-/** Calls `onSilence` if the event log sends nothing for too long while a read waits for it. */
+/** Starts a timer that calls `onSilence` after 10 seconds. `restart` resets the timer, and `end` stops it. */
 export function createSilenceWatchdog(onSilence: () => void) {
   let startedAt: number | undefined = performance.now();
   const timer = setInterval(() => {
@@ -210,7 +214,7 @@ export function createSilenceWatchdog(onSilence: () => void) {
     restart() {
       startedAt = performance.now();
     },
-    /** Stops waiting. Call it while the consumer processes an event. */
+    /** Stops the timer until `restart`. Call it while the consumer processes an event. */
     pause() {
       startedAt = undefined;
     },

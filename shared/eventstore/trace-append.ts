@@ -5,8 +5,8 @@ interface TraceableEvent {
 }
 
 /**
- * Appends events with one span in each trace that the events belong to. An append can contain the events of several
- * requests. The metadata of the appended events names the span, so that the spans of later steps become its children.
+ * Appends events, and records one span in each trace that they belong to. An append can contain events of several
+ * requests. The metadata of an appended event refers to the span, so that spans of later steps become its children.
  */
 export async function traceAppend<Event extends TraceableEvent, Result>(
   stream: string,
@@ -28,7 +28,7 @@ export async function traceAppend<Event extends TraceableEvent, Result>(
   }
 }
 
-/** @returns spans by trace context of their parents */
+/** @returns the spans, by the `traceparent` of their parents */
 function startAppendSpans(stream: string, events: readonly TraceableEvent[]): Map<string, Span> {
   const spansByParent = new Map<string, Span>();
   for (const { metadata } of events) {

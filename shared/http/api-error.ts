@@ -36,7 +36,7 @@ export function createUnavailableError(code: string, cause: unknown, retryAfterS
   return new ApiError(503, code, { headers: { "Retry-After": String(retryAfterSeconds) }, cause });
 }
 
-/** Returns the path of the row that explains an error code in the API reference. */
+/** Returns the URL path of an error code in the API reference. */
 export function toDocUrl(code: string): string {
   return `/docs#error-${code}`;
 }

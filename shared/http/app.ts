@@ -13,20 +13,17 @@ import { type Readiness, serveHealth, shareRunningCheck } from "./health.ts";
 import { findForwardedAddress, parseQuery } from "./request.ts";
 import { requireRoute } from "./router.ts";
 
-/** Paths of monitoring, whose frequent requests are logged at level debug and not traced. */
+/** Matches health checks and metrics. These requests are frequent, so they are logged at level debug and not traced. */
 const MONITORING_PATH = /^\/(health\/|metrics$)/;
 
 export interface RequestState {
   correlationId: string;
   traceparent?: string | undefined;
   now: number;
-  /** Aborts if the response is sent before the handler ends; see `limitResponseTime`. */
+  /** Aborts if the request exceeds its time limit; see `limitResponseTime`. */
   signal?: AbortSignal;
   log: RequestLog;
-  /**
-   * Milliseconds that the request has waited because the caller asked for it. This wait does not count as the request's
-   * duration.
-   */
+  /** Milliseconds spent waiting for an event, as the caller asked. Not part of the request's duration. */
   waitedMs?: number;
 }
 
@@ -36,7 +33,7 @@ export interface AppOptions {
   retiredPaths: readonly string[];
   deprecatedPaths?: readonly DeprecatedPath[] | undefined;
   isProxyTrusted: boolean;
-  /** If true, error bodies contain the path of their explanation in the API reference. */
+  /** If true, error bodies contain `docUrl`, a path in the API reference. */
   hasReference?: boolean;
   checkReadiness: Readiness;
   /** Registry of the metrics that the application serves. By default, a new registry. */
@@ -192,8 +189,8 @@ function normalizeTarget(): Koa.Middleware {
 }
 
 /**
- * Matches the `+` before the UTC offset of a date-time. The query parser would decode it to a space. The pattern begins
- * with the `+`: if it began with the time, the search would read a long number once for each of its digits.
+ * Matches the `+` before the UTC offset of a date-time, which the query parser would decode to a space. The lookbehind
+ * must follow the `+`. If it came first, it would run at each digit of a long number, in quadratic time.
  */
 const OFFSET_SIGN_PATTERN = /\+(?<=T\d\d(?::|%3A)\d\d(?::|%3A)\d\d(?:\.\d+)?\+)(?=\d\d(?::|%3A)\d\d)/gi;
 

@@ -64,7 +64,7 @@ export function createEventStoreReadinessCheck(client: EventStoreDBClient, logge
   };
 }
 
-/** Tests appends without writing, with an append that the log's leader refuses because of an impossible revision. */
+/** Checks that the log accepts appends, without writing: the leader refuses an append with an impossible revision. */
 async function requireAppends(client: EventStoreDBClient): Promise<void> {
   const event = { id: randomUUID(), type: "Probed", contentType: "application/json", data: EMPTY, metadata: EMPTY };
   try {

@@ -36,7 +36,7 @@ export const KEEP_ALIVE_TIMEOUT_MS = 180_000;
 /** Interval between Node's checks for slow clients. A slow client is detected up to one interval late. */
 const CHECK_INTERVAL_MS = 1_000;
 
-/** Time limit for closing a service's connections when it stops, because a server may not respond. */
+/** Time limit for closing the connections of a service to its servers, which may not respond. */
 const CLOSE_TIMEOUT_MS = 2_000;
 
 /**
@@ -92,9 +92,9 @@ export async function listen(
 }
 
 /**
- * Serves an application on the configured address. When the service stops, it closes the server and then the
- * connections that requests use.
+ * Serves an application on the configured address.
  *
+ * @param closeConnections closes the other connections of the service. Called after the HTTP server was closed
  * @throws {StartError} if the port is in use or not permitted
  */
 export async function serve<State>(
@@ -198,7 +198,7 @@ const REFUSALS_BY_ERROR: Record<string, Refusal> = {
 };
 const MALFORMED_REQUEST: Refusal = [400, "Bad Request", "malformed_request"];
 
-/** Time after the response to a refused request in which the client can close the connection. */
+/** Time that a client has to close the connection after a refusal. */
 const LINGER_MS = 1_000;
 
 /** Sends the standard error body for a request that the HTTP parser refuses, and closes the connection. */
@@ -225,8 +225,9 @@ function respondToClientErrors(server: Server): void {
 }
 
 /**
- * Refuses a request that does not have exactly one Host header (RFC 9112, section 3.2). Node's own check returns no
- * body. After a chunked request of HTTP/1.0, closes the connection, because its framing is faulty (section 6.1).
+ * Refuses a request that does not have exactly one Host header (RFC 9112, section 3.2). HTTP/1.0 needs no Host header.
+ * Node's own check returns no body. After a chunked HTTP/1.0 request, closes the connection, because its framing is
+ * faulty (section 6.1).
  */
 function requireHost(handler: RequestListener): RequestListener {
   return (request, response) => {
@@ -239,8 +240,8 @@ function requireHost(handler: RequestListener): RequestListener {
 }
 
 /**
- * Sends the standard error body and closes the connection, even if the client keeps its side open. Node would keep such
- * a connection forever after a timeout, and after a CONNECT request even when the server closes.
+ * Sends the standard error body and closes the connection, even if the client keeps its side open. Node itself would
+ * never close the connection after a timeout or a CONNECT request.
  */
 function sendRefusal(socket: Duplex, [status, reason, code]: Refusal): void {
   const { headers, body } = createErrorResponse(code);

@@ -9,10 +9,11 @@ import { ApiError } from "./api-error.ts";
 /**
  * Parses a JSON request body into `ctx.request.body`, without validating its shape.
  *
- * @throws {ApiError} 400 `invalid_json` if the body is not JSON in UTF-8, contains a number that would change, or repeats
- *   a name in an object; 413 `body_too_large` if the body exceeds 64 KiB or has more than 1,000 values; 415
- *   `unsupported_media_type` if the headers declare a content type other than JSON, a charset other than UTF-8, or a
- *   compressed body
+ * @throws {ApiError} 400 `invalid_json` if the body is empty or not JSON in UTF-8, repeats a name in an object, or
+ *   contains a number that JavaScript cannot store exactly
+ * @throws {ApiError} 413 `body_too_large` if the body exceeds 64 KiB or has more than 1,000 values
+ * @throws {ApiError} 415 `unsupported_media_type` if the headers declare a compressed body, a content type other than
+ *   JSON, or a charset other than UTF-8
  */
 export function parseJsonBody(): Koa.Middleware {
   const parse = bodyParser({
@@ -47,7 +48,7 @@ function createJsonError(message: string, cause?: unknown): ApiError {
   return new ApiError(400, "invalid_json", { details: [{ path: "body", message }], cause });
 }
 
-/** Describes why the parser refused a text. The message contains nothing of the text. */
+/** Describes why the parser refused a text, without quoting the text. */
 function describeJsonError(text: string): string {
   const index = findJsonError(text);
   if (index === undefined) return "must not contain a field __proto__";
@@ -61,7 +62,7 @@ export function parseOptionalJsonBody(): Koa.Middleware {
   return async (ctx, next) => ((await hasBody(ctx.req)) ? parse(ctx, next) : next());
 }
 
-/** Waits for the first byte or the end of a chunked body, because it can be empty. */
+/** Returns true if a request has a body. Waits for the first byte or the end of a chunked body, which can be empty. */
 async function hasBody(request: IncomingMessage): Promise<boolean> {
   const { headers } = request;
   if (headers["transfer-encoding"] === undefined) return Number(headers["content-length"] ?? 0) > 0;
@@ -80,7 +81,6 @@ const MAX_VALUES = 1_000;
 
 const TOO_MANY_VALUES: ErrorDetail[] = [{ path: "body", message: `must have at most ${MAX_VALUES} values` }];
 
-/** Returns true if parsed JSON contains more values than the given number. */
 function hasMoreValues(body: unknown, maxCount: number): boolean {
   const values = [body];
   for (let index = 0; index < values.length; index += 1) {
@@ -127,9 +127,10 @@ export function hasFormBody(ctx: Koa.Context): boolean {
 /**
  * Parses the body of a form into `ctx.request.body`, as {@link FormFields}. The caller checks the content type.
  *
- * @throws {ApiError} 400 `invalid_request` if the body is not a form in UTF-8; 413 `body_too_large` if the body exceeds
- *   64 KiB or has more than 1,000 fields; 415 `unsupported_media_type` if the headers declare a charset other than UTF-8
- *   or a compressed body
+ * @throws {ApiError} 400 `invalid_request` if the body is not a form in UTF-8
+ * @throws {ApiError} 413 `body_too_large` if the body exceeds 64 KiB or has more than 1,000 fields
+ * @throws {ApiError} 415 `unsupported_media_type` if the headers declare a compressed body or a charset other than
+ *   UTF-8
  */
 export function parseFormBody(): Koa.Middleware {
   const parse = bodyParser({

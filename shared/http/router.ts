@@ -50,7 +50,7 @@ export function requireReadMethod({ method }: Pick<Koa.Context, "method">): void
 
 export const READ_METHODS = ["GET", "HEAD"];
 
-/** Creates the 405 of a path that has only routes with the given methods. */
+/** Creates a 405 error for a path that supports only the given methods. */
 export function createMethodError(methods: readonly string[]): ApiError {
   const headers = { Allow: [...new Set(methods)].sort().join(", ") };
   return new ApiError(405, "method_not_allowed", { headers });

@@ -8,7 +8,7 @@ type Outcome = "ok" | "conflict" | "unavailable" | "error";
 /** Upper bounds of the histogram's buckets, in seconds. A request takes at most 4 s, a repeated append 8 s. */
 const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** Registers the metrics of requests to the event log, and returns a function that adds their recording to a log. */
+/** Registers the metrics of event log requests. Returns a function that wraps a log to record its requests. */
 export function createEventLogMeter(registry: Registry): (log: EventLog) => EventLog {
   const registers = [registry];
   const durations = new Histogram({

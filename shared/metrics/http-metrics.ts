@@ -12,7 +12,7 @@ import { requireReadMethod } from "../http/router.ts";
  */
 type RecordRequest = (operation: string | undefined, status: number, seconds: number) => void;
 
-/** Label `operation` of requests that match no route, so that callers cannot create time series. */
+/** Label of requests that match no route. Labels with paths would let callers create any number of time series. */
 const NO_OPERATION = "none";
 
 const DURATION_BUCKETS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25];
@@ -57,8 +57,8 @@ export function registerReadinessMetric(registry: Registry, checkReadiness: Read
 const METRICS_PATH = "/metrics";
 
 /**
- * Serves GET /metrics in the text format of Prometheus. Passes on requests that a proxy has forwarded, so that the
- * metrics are not public if a proxy forwards all paths.
+ * Serves GET /metrics in the text format of Prometheus. Ignores requests that a proxy has forwarded, because the
+ * metrics must not be public.
  */
 export function serveMetrics(registry: Registry): Koa.Middleware {
   const sendMetrics = async (ctx: Koa.Context) => {

@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, type Metric, Registry } from "prom-client";
 
-/** Gauges of prom-client whose names end with `_total`, which Prometheus reserves for counters. */
+/** Gauges of prom-client to leave out. Prometheus reserves names that end with `_total` for counters. */
 const MISNAMED_METRICS = [
   "nodejs_active_handles_total",
   "nodejs_active_requests_total",

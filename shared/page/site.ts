@@ -21,10 +21,10 @@ export function toPage(path: string, type: string, body: Buffer): Page {
 }
 
 /**
- * Serves each page at its path with the given headers, without authentication. Compresses it if the client accepts
- * gzip. Returns 304 if the client already has the current version. Redirects the path with a trailing slash.
+ * Serves each page at its path with the given headers, without authentication. Compresses the page if the client
+ * accepts gzip. Returns 304 if the client already has the current version. Redirects a trailing slash to the HTML page.
  *
- * @param operation name of all pages in metrics
+ * @param operation name of these requests in metrics
  */
 export function servePages(
   router: Pick<Router, "register">,
@@ -80,8 +80,8 @@ const CONTENT_TYPES: Record<string, string> = {
 const SHARED_ASSETS_FOLDER = path.join(import.meta.dirname, "assets");
 
 /**
- * Reads all files of a page into memory, and the files that all pages share. `index.html` is served at the page's path,
- * and the other files below this path. So the modules of a page import shared modules as if they were in one folder.
+ * Reads the files of a page and the files that all pages share into memory. `index.html` is served at the page's path,
+ * and all other files are served below this path. A module of the page can therefore import a shared module from `./`.
  *
  * @param pagePath path of the page, such as `/audit`
  */

@@ -20,13 +20,13 @@ export interface AccessRecord {
    * approval, or belongs to the other environment.
    */
   installation: InstallationRecord | null;
-  /** False if the branch header names no branch of the clinic. */
+  /** True if the branch header is absent, or names a branch of the clinic. */
   isBranchKnown: boolean;
 }
 
 export type InstallationRecord = Pick<Installation, "scopes" | "branchIds" | "animalAccess" | "rateLimitPerMinute">;
 
-/** Identifies the stored access data of a request. */
+/** Key to look up a request's {@link AccessRecord}. */
 export interface AccessQuery {
   applicationId: string;
   credentialId: string;
@@ -60,19 +60,19 @@ export interface ClinicState extends PartnerState {
   branchId: string | null;
 }
 
-/** Returns false if the request concerns the application, not one of its clinics. */
+/** Returns true if the request concerns a clinic, and false if it concerns only the application. */
 export function hasClinic<State extends PartnerState>(state: State): state is State & ClinicState {
   return "clinicId" in state;
 }
 
-/** Returns the owner of the requested endpoints: the application at a clinic, or the application without a clinic. */
+/** Returns the owner of the requested webhook endpoints: the application at a clinic, or the application itself. */
 export function toEndpointOwner(state: PartnerState): EndpointOwner {
   const { applicationId, environment } = state;
   return { applicationId, clinicId: hasClinic(state) ? state.clinicId : null, environment };
 }
 
 /**
- * Sets the state of a request whose token is valid: the application, and the query for its access data.
+ * Stores the verified token, its application and the {@link AccessQuery} in the state of a request.
  *
  * @param brand brand in header names, as in `X-<brand>-Clinic-ID`
  */
@@ -96,11 +96,11 @@ export function setCaller(
  * checks run in this order:
  *
  * 1. The token has not expired, and its credential is active (401).
- * 2. Token and application have the operation's scope (403).
- * 3. The application has an installation at the clinic in the clinic header, or at its own sandbox (403). If the
- *    operation concerns no clinic, the checks end here.
- * 4. The installation has the scope. If the branch header is present, it names a branch of the clinic that the
- *    installation permits (403).
+ * 2. If the operation works on the sandbox, the environment is `sandbox` (403).
+ * 3. Token and application have the operation's scope (403). If the operation concerns no clinic, the checks end here.
+ * 4. The application has an installation at the clinic in the clinic header, or at its own sandbox (403).
+ * 5. The installation has the scope (403).
+ * 6. The branch header is absent, or names a branch of the clinic that the installation permits (403).
  *
  * @param accessRecord stored data for the request's {@link AccessQuery}
  */

@@ -1,8 +1,8 @@
 import { READ_MODEL_SCHEMA } from "../postgres/read-model-schema.ts";
 
 /**
- * SQL condition for a valid link `l`. An erasure of the animal's owner ends the link at once, before an event withdraws
- * it.
+ * SQL condition that is true if the link `l` is valid. An erasure of the owner's contact data ends the link at once,
+ * before an event withdraws it.
  */
 export const IS_LINK_VALID_SQL = `NOT EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.erasure
     WHERE person_type = 'customer' AND person_id = l.customer_id AND contact_erased_at IS NOT NULL)`;
@@ -24,8 +24,9 @@ export function buildIsAnimalVisibleSql(sql: {
 }
 
 /**
- * SQL condition that the application of a delivery `d` may see its branch and animal. All other deliveries must appear
- * to partners as missing. If the statement knows the installation, use {@link buildIsDeliveryVisibleSql} instead.
+ * SQL condition that is true if a partner may see a delivery `d`. The application's installation must permit the branch
+ * and the animal, unless the delivery has no branch. Other deliveries must appear to partners as missing. If the
+ * statement knows the installation, use {@link buildIsDeliveryVisibleSql} instead.
  */
 export const IS_DELIVERY_VISIBLE_SQL = `(d.branch_id IS NULL OR EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.installation i
     WHERE i.application_id = d.application_id AND i.clinic_id = d.clinic_id
@@ -33,8 +34,8 @@ export const IS_DELIVERY_VISIBLE_SQL = `(d.branch_id IS NULL OR EXISTS (SELECT F
       AND ${buildIsAnimalVisibleSql({ animalAccess: "i.animal_access", applicationId: "i.application_id", animalId: "d.animal_id" })}))`;
 
 /**
- * Returns an SQL condition that is true if an installation may see a delivery. Deliveries without a branch, such as test
- * events, concern no appointment.
+ * Returns an SQL condition that is true if an installation may see the animal of a delivery, or if the delivery has no
+ * branch. The statement must check the branch itself.
  *
  * @param delivery name of the table with the columns `branch_id` and `animal_id`
  * @param sql as for {@link buildIsAnimalVisibleSql}

@@ -20,14 +20,14 @@ export const REFUSAL_MEMORY_MS = 1_000;
 
 const MAX_MEMORY_BYTES = 4 * 1024 * 1024;
 
-/** Estimated size of an entry without its access data. Bytes. */
+/** Estimated size of a cache entry without its access data. Bytes. */
 const ENTRY_BYTES = 500;
 
 const REMEMBERED_STATUSES: ReadonlySet<number> = new Set([401, 403, 429]);
 
 /**
- * Creates the authentication of a process. Without it, a burst of requests that will be refused would first use the
- * event log or Postgres for each of them.
+ * Creates the authentication of a process. It remembers refusals for a second, so that a burst of such requests needs
+ * neither the event log nor Postgres.
  *
  * @param options.brand as in `X-<brand>-Clinic-ID`
  */
@@ -41,14 +41,17 @@ export function createAuthentication(options: { verify: TokenVerifier; limiter: 
     ttl: REFUSAL_MEMORY_MS,
   });
   const positionHeader = getPositionHeader(brand).toLowerCase();
-  /** Ignores kept access data if the request has a log position, because the data may be older than the position. */
+  /**
+   * Finds the access data of a recent refusal, unless the request has a log position, which may be newer than the data.
+   */
   const findRefusedRecord = (ctx: Koa.Context, query: AccessQuery) => {
     const record = refusedRecords.get(toKey(query));
     return record && listHeaderValues(ctx.req, positionHeader).length === 0 ? record : undefined;
   };
   /**
-   * Creates the first middleware of an operation that needs an access token. Verifies the token, and refuses at once
-   * the requests of an application that was refused within the last second, or that has too many requests in progress.
+   * Creates the first middleware of an operation that needs an access token. Verifies the token. Refuses a request at
+   * once if the access data of a recent refusal does not permit it, or if the application has too many requests in
+   * progress.
    */
   const authenticate = (operation: PartnerOperation, environment: Environment): Koa.Middleware<ClinicState> => {
     return async (ctx, next) => {

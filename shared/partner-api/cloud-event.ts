@@ -8,7 +8,7 @@ export const WEBHOOK_CONTENT_TYPES: Readonly<Record<WebhookBodyFormat, string>> 
   cloudevents: "application/cloudevents+json",
 };
 
-/** Source of events that belong to no clinic. */
+/** CloudEvents `source` of events that belong to no clinic. */
 const APPLICATION_SOURCE = "/application";
 
 /**

@@ -3,11 +3,11 @@ import { z } from "zod";
 /** A record of the partner API: its schema, its SQL expression, and functions that convert objects and rows to it. */
 export interface PublicRecord<Shape extends z.ZodRawShape> {
   schema: z.ZodObject<Shape, z.core.$strict>;
-  /** SQL of the record as a JSON object, from a row of the record's table. */
+  /** SQL expression that builds the record as a JSON object from a row of the record's table. */
   sql: string;
   /** Picks the fields of the record from an object with the same names. */
   pick(values: z.output<z.ZodObject<Shape>>): z.output<z.ZodObject<Shape>>;
-  /** Picks the fields that are columns from a row of the record's table. Other fields are absent. */
+  /** Picks the fields whose columns are in a row of the record's table. Omits all other fields. */
   fromRow(row: object): Partial<z.output<z.ZodObject<Shape>>>;
   extend<More extends z.ZodRawShape>(shape: More, sources?: Sources<More>): PublicRecord<Shape & More>;
   omit<Name extends keyof Shape & string>(...names: Name[]): PublicRecord<Omit<Shape, Name>>;
@@ -17,10 +17,10 @@ export interface PublicRecord<Shape extends z.ZodRawShape> {
 type Sources<Shape> = { readonly [Name in keyof Shape]?: string };
 
 /**
- * Declares a record. Schema, SQL and the conversion of rows follow from its fields. Times are instants in the schema, so
- * the SQL formats them.
+ * Declares a record by its fields. Schema, SQL and the conversion of rows are derived from the fields. The SQL formats
+ * the fields that are instants in the schema.
  *
- * @param alias alias of the record's table in the SQL; empty if the columns need none
+ * @param alias alias of the record's table in the SQL; empty if the columns need no alias
  */
 export function defineRecord<Shape extends z.ZodRawShape>(
   alias: string,

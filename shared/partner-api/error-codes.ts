@@ -120,7 +120,7 @@ export const partnerErrors: Readonly<Record<PartnerErrorCode, string>> = Object.
 
 export type PartnerRefusals = Readonly<Partial<Record<PartnerErrorCode, number>>>;
 
-/** Errors before a request reaches an operation. The operations do not list them. */
+/** Statuses of errors that occur before a request reaches an operation. The operations do not list these errors. */
 export const generalErrors = {
   malformed_request: 400,
   method_not_allowed: 405,

@@ -19,7 +19,7 @@ type Method = PartnerOperation["method"];
 
 type Route = `${Method} /${string}`;
 
-/** @returns a function that declares an operation by its method and path */
+/** @returns a function that declares an operation with the given access rules */
 const defineWith =
   <const Access extends Partial<PartnerOperation>>(access: Access) =>
   <const R extends Route>(route: R, scope: Scope | null, summary: string) => {
@@ -40,7 +40,7 @@ const forOwner = defineWith({ requiresClinic: true, isForOwner: true });
 const ENDPOINT = "/webhook-endpoints/:endpointId";
 const DELIVERY = `${ENDPOINT}/deliveries/:deliveryId` as const;
 
-/** Operations on the webhook endpoints of an owner: of a clinic, or of the application. */
+/** Operations on webhook endpoints, which belong to an application at a clinic or to the application itself. */
 const endpointOperations = {
   listWebhookEndpoints: forOwner("GET /webhook-endpoints", "webhooks:read", "List webhook endpoints"),
   createWebhookEndpoint: forOwner("POST /webhook-endpoints", "webhooks:write", "Create webhook endpoint"),
@@ -97,12 +97,12 @@ export const partnerOperations = {
 
 export type PartnerOperationId = keyof typeof partnerOperations;
 
-/** Id of an operation on the webhook endpoints of an owner. */
+/** Id of an operation on webhook endpoints. */
 export type EndpointOperationId = keyof typeof endpointOperations;
 
 export const APPLICATION_PATH = "/application";
 
-/** Returns the operation and, if `isForOwner` is true, its copy for the application, which has another path. */
+/** Returns the operation and, if `isForOwner` is true, its copy for the application itself, below `/application`. */
 export function listMounts(operation: PartnerOperation): PartnerOperation[] {
   const { path, isForOwner } = operation;
   const atApplication = { ...operation, path: `${APPLICATION_PATH}${path}`, requiresClinic: false };

@@ -82,7 +82,7 @@ each clinic or link.`;
 const toAppointment = ({ metadata }: Cause, { before, after }: EventContext) =>
   after && { appointment: after, ...(before && { change: describeChange(before, after, metadata) }) };
 
-/** Returns undefined for the withdrawal of a code that was not redeemed, because it ends no link. */
+/** Returns undefined if an unused link code was withdrawn, because no link has ended. */
 const toLink = ({
   data: { linkId: id, animalId },
 }: Extract<Cause, { type: "AnimalLinked" | "AnimalLinkWithdrawn" }>) =>
@@ -95,7 +95,7 @@ const toAccess = ({ data }: Extract<Cause, { type: "InstallationApproved" | "Ins
 
 const toReference = ({ id, url }: Pick<Endpoint, "id" | "url">) => ({ id, url });
 
-/** Events that partners receive, by public type. Webhooks, feed, read model and documents come from this table. */
+/** Events that partners receive, by public type. Webhooks, feed, read model and documents use this table. */
 export const publicEvents = {
   "appointment.created": {
     title: "An appointment was created",
@@ -207,7 +207,7 @@ export function getPublicType(type: CatalogEventType): PublicEventType | null {
   return causes.get(type)?.type ?? null;
 }
 
-/** Returns the data of the public event for an event; undefined if partners do not receive it. */
+/** Returns the public data of an event of the log; undefined if partners do not receive the event. */
 export function toPublicData(event: Cause, context: EventContext): object | undefined {
   return causes.get(event.type)?.toData(event, context);
 }

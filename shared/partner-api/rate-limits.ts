@@ -83,10 +83,9 @@ export function limitResets(limiter: RateLimiter): Koa.Middleware<ClinicState> {
 }
 
 /**
- * Limits the wrong link codes of an installation, so that nobody can guess a code. Each code counts before it is
- * examined. A correct code then no longer counts, so correct codes have no limit. After the last permitted wrong code,
- * correct codes are refused too. Codes of an installation are examined one at a time. Otherwise, many correct codes
- * sent at once would exceed the limit.
+ * Limits the wrong link codes of an installation, so that nobody can guess a code. Counts each code before it is
+ * checked, and stops counting it if it is correct. After the last permitted wrong code, correct codes are refused too.
+ * Checks codes of an installation one at a time. Otherwise, many correct codes sent at once would exceed the limit.
  */
 export function limitWrongCodes(limiter: RateLimiter): Koa.Middleware<ClinicState> {
   const addToQueue = createBatcher<() => Promise<void>, void>({ maxWaitingItems: MAX_WAITING_CODES, maxBatchSize: 1 });

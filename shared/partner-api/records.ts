@@ -51,8 +51,8 @@ export const publicAppointment = defineRecord(
 type PartnerAppointment = z.infer<typeof publicAppointment.schema>;
 
 /**
- * Fields of an appointment in the data of a public event. The ids and `updatedAt` are columns of the event's row, and
- * partners receive no notes.
+ * Appointment fields in the data of a public event. The ids and `updatedAt` come from other columns of the event's row.
+ * Events contain no notes.
  */
 export const appointmentSnapshot = publicAppointment.omit(
   ...(["id", "clinicId", "branchId", "animalId", "notes", "updatedAt"] as const),
@@ -116,7 +116,9 @@ export const publicInstallation = defineRecord(
 
 export const installationAccess = publicInstallation.omit("clinicId", "clinicName");
 
-/** Aggregates rows as JSON, sorted by the bytes of the name, like the response to a sandbox reset. */
+/**
+ * Returns the beginning of SQL that aggregates rows as JSON, sorted by the bytes of the name, as for a sandbox reset.
+ */
 const aggregateByName = (json: string, alias: string, column: string) =>
   `coalesce((SELECT json_agg(${json} ORDER BY ${alias}.name COLLATE "C", ${alias}.${column})`;
 
@@ -192,8 +194,8 @@ export const webhookEndpointDetail = webhookEndpoint.extend({
 });
 
 /**
- * A replay of several deliveries, from a row `r` of its read model and a row `w` with its progress. The row `w` has the
- * outcome earlier than the row `r`, and is deleted later.
+ * A replay of several deliveries, from a row `r` of its read model and a row `w` of `webhooks.replay`. The outcome
+ * appears in `w` first. The row `w` is missing before the replay starts, and after old replays were deleted.
  */
 export const webhookReplay = defineRecord(
   "r",

@@ -128,7 +128,7 @@ const defineEndpointRequest = <EventType extends z.ZodType>(eventType: EventType
       .meta({ description: "Event types to deliver." }),
   });
 
-/** Schema for both owners, for the API reference. Requests are parsed with the schema for one owner. */
+/** Schema for endpoints of a clinic or of the application, only for the API reference. */
 export const webhookEndpointRequest = defineEndpointRequest(subscribedEventType);
 export const clinicEndpointRequest = defineEndpointRequest(webhookEventType);
 export const applicationEndpointRequest = defineEndpointRequest(applicationEventType);
@@ -143,14 +143,14 @@ const RESERVED_NAMES = new Set([
   ...["forwarded", "via", "x-real-ip"],
 ]);
 
-/** Matches families of header names that are reserved in the same way. */
+/** Matches prefixes of further reserved header names, in lower case. */
 const RESERVED_PREFIX = /^(content|proxy|webhook|x-forwarded)-/;
 
 /** Matches the branded headers of deliveries, such as `X-SERVICE-Signature`. The brand is a setting. */
 const BRANDED_NAME = /^x-.+-(signature|timestamp|delivery-id)$/;
 
 /**
- * Returns true if the service does not let partners set the header.
+ * Returns true if partners may not set the header.
  *
  * @param name name in any case
  */
@@ -190,7 +190,7 @@ const defineChangedEvents = <EventType extends z.ZodType>(eventType: EventType) 
     description: "Event types to deliver. The list may be empty if the endpoint receives operational events.",
   });
 
-/** Schema of the changes of an endpoint of either owner. Members that are absent remain unchanged. */
+/** Schema of the changes to an endpoint of a clinic or of the application. Absent members remain unchanged. */
 export const webhookEndpointChanges = z.strictObject({
   url: endpointUrl.optional(),
   events: defineChangedEvents(subscribedEventType),
@@ -221,9 +221,9 @@ export const webhookEndpointChanges = z.strictObject({
 export const clinicEndpointChanges = webhookEndpointChanges.extend({ events: defineChangedEvents(webhookEventType) });
 
 /**
- * Schema of the changes of an application's endpoint, which receives no events of branches or appointments. An
- * asymmetric signature is not offered, because the events do not name the application. A partner could pass off its
- * signed events as those of another partner.
+ * Schema of the changes to an endpoint of the application. Such an endpoint receives no events of branches or
+ * appointments. It has no asymmetric signatures, because the events do not name the application. A partner could
+ * forward its signed events to another partner, which would accept them.
  */
 export const applicationEndpointChanges = webhookEndpointChanges
   .omit({ branchIds: true, ordering: true, asymmetricSignature: true })

@@ -7,8 +7,8 @@ import { listMounts, type PartnerOperation, type PartnerOperationId, partnerOper
 type PartnerRoute = (operation: PartnerOperation, environment: Environment) => Koa.Middleware[];
 
 /**
- * Creates the router for the operations that a service offers in both environments. Returns 405 for a method that a
- * path does not support. The `Allow` header also lists the other service's methods.
+ * Creates a router that serves operations in both environments. Returns 405 for a method that a path does not support.
+ * The `Allow` header lists all methods of the path, including those that another service handles.
  */
 export function createPartnerRouter(routes: Partial<Record<PartnerOperationId, PartnerRoute>>): Router {
   const router = createRouter();

@@ -5,7 +5,7 @@ import { READ_MODEL_SCHEMA } from "../postgres/read-model-schema.ts";
 /** Entitlement that searches and bookings of free times require. */
 export const SCHEDULING_ENTITLEMENT = "scheduling.advanced";
 
-/** Returns the SQL condition that an entitlement `e` is in effect. */
+/** Returns an SQL condition that is true if the entitlement `e` is in effect at the time `now`. */
 export function buildEntitlementInEffectSql(now: string): string {
   return `(e.enabled AND (e.effective_until IS NULL OR e.effective_until > ${now}))`;
 }
@@ -43,10 +43,10 @@ export function buildClosuresSql(search: Record<"clinicId" | "branchId", string>
 }
 
 /**
- * Returns the SQL expression for a JSON array of the active resources that meet a condition, as {@link
- * searchedResources} parses it. Each resource has everything that determines its free times.
+ * Returns an SQL expression for a JSON array of active resources, with everything that determines their free times.
+ * {@link searchedResources} parses the array.
  *
- * @param condition SQL condition on a row `r` of the read model `resource`, which limits it to a clinic
+ * @param condition SQL condition on a row `r` of the read model `resource`, which must select one clinic
  */
 export function buildSearchedResourcesSql(condition: string, parameters: WindowSql): string {
   const { from, to } = parameters;

@@ -148,13 +148,13 @@ export const publicEventRow = z.object({
 
 export type PublicEventRow = z.infer<typeof publicEventRow>;
 
-/** Members of a JSON object for a row `e` of the read model `public_event`. */
+/** SQL arguments of `json_build_object` for a row `e` of the read model `public_event`. */
 export const PUBLIC_EVENT_JSON_SQL = `'eventId', e.event_id, 'type', e.type, 'occurredAt', rfc3339(e.occurred_at),
   'clinicId', e.clinic_id, 'branchId', e.branch_id, 'appointmentId', e.appointment_id, 'animalId', e.animal_id, 'data', e.data`;
 
 /**
- * Creates the body that webhooks and feed have for a row. Its members have the same order in every body of an event, so
- * that all have the same bytes.
+ * Creates the body of an event for webhooks and the feed. The order of its members is fixed, so all copies of an event
+ * have the same bytes.
  */
 export function renderPublicEvent(row: PublicEventRow, environment: Environment): WebhookBody {
   const { eventId: id, type, occurredAt: createdAt, clinicId, branchId, appointmentId, animalId, data } = row;

@@ -97,7 +97,7 @@ const endpointUrlErrors = {
 const endpointWithSecretBody = z.strictObject({ ok, endpoint: webhookEndpoint.schema, secret });
 const endpointDetailBody = z.strictObject({ ok, endpoint: webhookEndpointDetail.schema });
 
-/** Operations that change the endpoints of an owner: of a clinic, or of the application. */
+/** Operations that change webhook endpoints of a clinic or of the application. */
 const endpointWrites = {
   createWebhookEndpoint: {
     description: "Registers a URL that receives events of the clinic, or of the application.",

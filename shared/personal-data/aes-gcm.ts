@@ -23,7 +23,7 @@ export function encrypt(key: Buffer, plaintext: Buffer | string, context: string
   return Buffer.concat([nonce, ciphertext, cipher.getAuthTag()]);
 }
 
-/** Returns a random nonce. Its bytes change when the nonces are used up, so the caller must use it at once. */
+/** Returns a random nonce. The caller must use it at once, because a later call overwrites its bytes. */
 function takeNonce(): Buffer {
   if (nextNonceOffset === nonceBytes.length) {
     randomFillSync(nonceBytes);

@@ -8,7 +8,7 @@ import { createMasterKeys } from "./master-keys.ts";
 /** Reports the ids of keys that the store should hold, but does not. Called at most once for each search. */
 export type ReportMissingKeys = (ids: readonly string[]) => void;
 
-/** Creates the data keys of a process: the store in Postgres with a cache. */
+/** Creates a store of data keys in Postgres, with a cache. */
 export function createDataKeys(
   pool: pg.Pool,
   config: Config<"PERSONAL_DATA_KEYS">,
@@ -18,8 +18,8 @@ export function createDataKeys(
 }
 
 /**
- * Creates the data keys of projectors, without a cache. Projectors read the keys of a whole batch of events with one
- * query, and rarely need a key again.
+ * Creates a store of data keys in Postgres, without a cache, for projectors. They read the keys of a batch of events
+ * with one query, and rarely need a key again.
  */
 export function createUncachedDataKeys(
   pool: pg.Pool,
@@ -39,8 +39,8 @@ export function createUncachedDataKeys(
 }
 
 /**
- * Creates the data keys at their first use. A command line that reads no personal data therefore needs no settings for
- * it. Each method throws what `create` throws.
+ * Creates a store of data keys that calls `create` at its first use. A command that reads no personal data therefore
+ * needs no master keys. Each method throws what `create` throws.
  */
 export function deferDataKeys(create: () => DataKeys): DataKeys {
   let dataKeys: DataKeys | undefined;
@@ -54,7 +54,7 @@ export function deferDataKeys(create: () => DataKeys): DataKeys {
   };
 }
 
-/** Limits of each of the two caches, for keys and for the key ids of owners: 10 MiB, which is about 10,000 entries. */
+/** Limits of each cache: 10 MiB, which is about 10,000 entries. */
 const CACHE_LIMITS = { maxSize: 10 * 1024 * 1024, sizeCalculation: () => 1_000 };
 
 /**

@@ -131,7 +131,7 @@ export function getOwner({ personType, personId, category }: KeyRow): DataKeyOwn
   return { person: { type: personType, id: personId }, category };
 }
 
-/** Unwraps a stored key. Returns the error if the key cannot be used, because the other keys of a batch can be used. */
+/** Unwraps a stored key. Returns a {@link DataKeyError} instead of throwing it, so that a batch can continue. */
 export function unwrapRow(masterKeys: MasterKeys, row: KeyRow): Buffer | DataKeyError {
   try {
     return masterKeys.unwrap(row.id, getOwner(row), row);

@@ -78,7 +78,7 @@ export function decryptFields(
   }
 }
 
-/** Returns true if the personal data of a single event cannot be decrypted. Other events may be readable. */
+/** Returns true if an error concerns only the personal data of one event. Other events may be readable. */
 export function isDecryptionError(error: unknown): error is EventSchemaError | DataKeyError {
   return error instanceof EventSchemaError || error instanceof DataKeyError;
 }

@@ -15,7 +15,7 @@ interface EventOfPerson {
   person?: Person | undefined;
 }
 
-/** Event data without its personal fields, and with the encrypted fields instead. */
+/** Event data in which encrypted personal data replaces the personal fields. */
 export type EncryptedEventData = Record<string, unknown>;
 
 /**

@@ -4,7 +4,7 @@ import { DataKeyError, type DataKeyOwner } from "./data-keys.ts";
 
 export type MasterKeys = ReturnType<typeof createMasterKeys>;
 
-/** Creates the wrapper of data keys. A wrapped key is bound to its id and owner, so rows cannot be exchanged. */
+/** Creates functions that wrap and unwrap data keys. A wrapped key can be unwrapped only with its own id and owner. */
 export function createMasterKeys(config: Config<"PERSONAL_DATA_KEYS">["PERSONAL_DATA_KEYS"]) {
   const masterKeys = new Map(Object.entries(config.keys).map(([id, key]) => [id, Buffer.from(key, "base64")]));
   const currentKey = masterKeys.get(config.current) as Buffer;

@@ -5,12 +5,12 @@ import type { MasterKeys } from "./master-keys.ts";
 
 const BATCH_SIZE = 500;
 
-/** Maximum number of passes over the keys. Further passes help only after a process has used another master key. */
+/** Maximum number of passes. Keys that a process with former settings wraps meanwhile need another pass. */
 const MAX_PASSES = 10;
 
 export interface RotationProgress {
   rewrapped: number;
-  /** Number of keys to rewrap: the rewrapped keys, plus the keys that needed another master key at the last count. */
+  /** Number of keys to rewrap: the rewrapped keys, plus the keys that had another master key at the last count. */
   found: number;
 }
 
@@ -26,13 +26,13 @@ const WRITE_BATCH = `UPDATE data_keys.data_key AS data_key SET wrapped_key = bat
 
 /**
  * Wraps all data keys with the current master key. The data keys themselves do not change, so other processes can
- * continue to read and write. Each batch is one statement. Passes are repeated until no key needs another master key,
- * because processes may create such keys meanwhile. An interrupted rotation can be repeated, and continues with the
- * remaining keys. A key that cannot be used does not stop the rotation of the other keys.
+ * continue to read and write. Each batch is one statement. Further passes rewrap keys that processes with former
+ * settings have wrapped meanwhile. An interrupted rotation can be repeated, and continues with the remaining keys. A
+ * key that cannot be used does not stop the rotation of the other keys.
  *
  * @returns the progress after each batch and each pass, and once before the first batch
  * @throws {KeyStoreUnavailableError}
- * @throws {DataKeyError} after the last batch, if some keys cannot be used
+ * @throws {DataKeyError} after the last pass, if some keys cannot be used
  */
 export async function* rotateDataKeys(
   pool: pg.Pool,

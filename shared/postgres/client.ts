@@ -14,7 +14,7 @@ export interface DatabaseServers {
 const CONNECT_TIMEOUT_MS = 5_000;
 
 /**
- * Reads the servers of a connection string, and the certificate files that it names.
+ * Parses a connection string, and reads the certificate files that it names.
  *
  * @throws {ConfigError} if a file cannot be read
  */
@@ -32,7 +32,7 @@ export function resolveServers(url: string): DatabaseServers {
   };
 }
 
-/** Lets pg parse the URL of one server and read its files. */
+/** Parses the URL of one server and reads its certificate files, by creating a client of pg. */
 function createUnconnectedClient(serverUrl: string): pg.Client {
   try {
     return new pg.Client({ connectionString: serverUrl });
@@ -127,8 +127,8 @@ export class DatabaseClient extends pg.Client {
   }
 
   /**
-   * Opens the connection. pg alone would not report that a client was closed while it connected, or that the server ended
-   * the session as soon as it was open.
+   * Opens the connection. Unlike `connect` of pg, also fails if the client is closed while it connects, or if the
+   * server ends the session at once.
    */
   #openConnection(): Promise<void> {
     return new Promise((resolve, reject) => {

@@ -1,4 +1,4 @@
-/** Kind of server that a connection needs, with the meaning of libpq's option `target_session_attrs`. */
+/** Kinds of servers that a connection can require, as in libpq's option `target_session_attrs`. */
 const serverKinds = ["any", "read-write", "read-only", "primary", "standby", "prefer-standby"] as const;
 export type ServerKind = (typeof serverKinds)[number];
 
@@ -19,15 +19,15 @@ export class ConnectionStringError extends Error {
 }
 
 /**
- * An `@` is permitted only before the hosts. Otherwise an unencoded character in a password could make a part of the
- * password look like a host or an option, which messages name.
+ * Permits an `@` only before the hosts. Otherwise, part of an unencoded password could look like a host or an option,
+ * and appear in error messages.
  */
 const CONNECTION_STRING_FORMAT = /^(postgres(?:ql)?:\/\/)([^/?#]*@)?([^@/?#]*)(\/[^@?#]*)?(?:\?([^@#]*))?$/;
 
 /** A host name, a percent-encoded socket folder, or an address, with an optional port. */
 const HOST_FORMAT = /^([\w.%-]+|\[[\da-f:.]+\])(:\d{1,5})?$/i;
 
-/** Supported options. Other options are refused: pg ignores some of them, and some would override the service's own. */
+/** Supported options. All others are refused: pg ignores some, and some would override the service's settings. */
 const OPTIONS = new Set([
   "host",
   "port",
@@ -43,8 +43,8 @@ const OPTIONS = new Set([
 ]);
 
 /**
- * Values of `sslmode`, with the mode to use. pg also treats `require` and `verify-ca` as `verify-full`, but prints a
- * warning of several lines. `no-verify` exists only in pg.
+ * Maps the values of `sslmode` to the mode to use. pg also treats `require` and `verify-ca` as `verify-full`, but
+ * prints a long warning. `no-verify` exists only in pg.
  */
 const SSL_MODES = new Map([
   ["disable", "disable"],
@@ -87,7 +87,7 @@ export function formatConnectionString(connectionString: ConnectionString): stri
   return formatUrl(connectionString, connectionString.hosts.join(","), options);
 }
 
-/** Returns the URL of each server, which pg can parse. */
+/** Returns one URL for each server, because pg supports only one host. */
 export function listServerUrls(connectionString: ConnectionString): string[] {
   return connectionString.hosts.map((host) => formatUrl(connectionString, host, connectionString.options));
 }

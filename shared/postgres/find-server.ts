@@ -128,7 +128,7 @@ async function askServer(server: ServerAddress, { login, serverKind, timeoutMs }
   }
 }
 
-/** Returns the message of an error, or its code if the message is empty, as if all addresses of a host failed. */
+/** Returns the message of an error, or its code if the message is empty because all addresses of a host failed. */
 function describeFailure(error: Error): string {
   return error.message || String((error as NodeJS.ErrnoException).code);
 }

@@ -7,7 +7,7 @@ import { type OpenConnection, openLongLivedConnection } from "./long-lived-conne
 
 export const STANDBY_DETAIL = "another process leads";
 
-/** Options of a leadership. `Obstacle` is the type of the reasons that `findObstacle` returns. */
+/** Options of {@link withLeadership}. `Obstacle` is the type of the results of `findObstacle`. */
 export interface LeadershipOptions<Obstacle extends string = never> {
   databaseUrl: string;
   logger: Logger;
@@ -30,11 +30,11 @@ const CHECK_INTERVAL_MS = 1_000;
 const RELEASE_CHANNEL = "leader_lock_released";
 
 /**
- * Runs work in only one process at a time. This process is the leader. The leader holds an advisory lock, which
- * Postgres frees when the leader's connection ends. Other processes stand by and take over when the lock is free. A
- * leader that stops notifies them, so that they take over at once instead of at their next check. If a leader loses its
- * connection, the leader's signal aborts and the process stands by. The lock only avoids duplicate work. Two processes
- * cannot both write, because each write checks the checkpoint.
+ * Runs work in only one process at a time, the leader. The leader holds an advisory lock, which Postgres frees when the
+ * leader's connection ends. All other processes stand by, and one takes over when the lock is free. A leader that stops
+ * notifies them, so that they need not wait for their next check. If the leader loses its connection, its signal aborts
+ * and it stands by. The lock only avoids duplicate work. Two processes cannot both write, because each write checks the
+ * checkpoint.
  *
  * @param run work of the leader, which must end when the given signal aborts. Errors before the abort are rethrown
  */
@@ -109,8 +109,8 @@ async function acquireLock<Obstacle extends string>(
 }
 
 /**
- * Checks every second that the connection works, that its server still accepts what the service needs, and that
- * `findObstacle` finds nothing.
+ * Checks the connection and the kind of its server every second, and throws if a check fails. Returns if `findObstacle`
+ * returns a reason, or if the signal aborts.
  */
 async function checkUntilLost<Obstacle extends string>(
   { connection }: OpenConnection,
@@ -125,7 +125,7 @@ async function checkUntilLost<Obstacle extends string>(
   }
 }
 
-/** Takes an advisory lock of the session. @returns false if another session holds the lock */
+/** Tries to take a session-level advisory lock. Returns false if another session holds the lock. */
 export async function tryLock(connection: pg.ClientBase, name: string): Promise<boolean> {
   const { rows } = await connection.query<{ held: boolean }>(
     "SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS held",

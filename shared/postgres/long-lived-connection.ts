@@ -11,8 +11,8 @@ import { closeConnection } from "./pool.ts";
 const LONG_LIVED_QUERY_TIMEOUT_MS = 3_000;
 
 /**
- * With these settings, Postgres frees the locks of a connection within seconds if the machine of its process is down, or
- * the process is frozen. A connection is used every second.
+ * Server settings that end a session within seconds if the client's machine is down or its process is frozen. Postgres
+ * then frees the locks of the session. Connections are used every second, so they do not time out.
  */
 const LOSS_DETECTION =
   "-c tcp_keepalives_idle=3 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=2 -c idle_session_timeout=10s";
@@ -25,8 +25,8 @@ export interface LongLivedClientOptions {
 }
 
 /**
- * Creates a client, not connected yet, for a connection that does not belong to a pool, for example because it holds a
- * lock. If the connection breaks, the client logs the error, and the next query fails.
+ * Creates a client for a connection outside of a pool, for example to hold a lock. The client is not connected yet. If
+ * the connection breaks, the client logs the error, and the next query fails.
  *
  * @throws {ConfigError} if a certificate file cannot be read
  */
@@ -43,24 +43,24 @@ export function createLongLivedClient(options: LongLivedClientOptions): Database
   return client;
 }
 
-/** Purpose of a long-lived connection. */
+/** Callbacks of {@link keepConnection}. */
 export interface ConnectionUse {
   /**
    * Called once for each new connection.
    *
-   * @throws {StartError} if no connection can be used
+   * @throws {StartError} if another connection would fail in the same way
    */
   prepare(connection: DatabaseClient): Promise<void>;
-  /** Called every second. Fails if the connection is lost. */
+  /** Called every second. If it fails, the connection is replaced. */
   check(connection: DatabaseClient): Promise<void>;
-  /** Called when the connection is lost, and after each failed try to open it. */
+  /** Called when the connection is lost, and after each failed attempt to open it. */
   onLoss?(): void;
   lossMessage: string;
 }
 
 const CHECK_INTERVAL_MS = 1_000;
 
-/** After this time, the connection counts as closed. A server that does not respond notices the end later. */
+/** Time limit for closing a connection. A server that does not respond notices the end later. */
 const CLOSE_TIMEOUT_MS = 1_000;
 
 /**
@@ -114,7 +114,7 @@ async function useConnection(
 
 export interface OpenConnection {
   connection: DatabaseClient;
-  /** Aborts if the connection is lost, and with the signal of the caller. */
+  /** Aborts if the connection is lost, or if the caller's signal aborts. */
   signal: AbortSignal;
   close(): Promise<void>;
 }
@@ -145,16 +145,13 @@ export async function openLongLivedConnection(
   }
 }
 
-/**
- * Number of times that a session's id is read. A few reads can miss a shared session while other clients use the
- * pooler.
- */
+/** Number of times that each session id is read. A few reads may not detect a session that the pooler shares. */
 const SESSION_READS = 10;
 
 /**
- * Requires that a connection keeps its session of the server, because the locks of the connection belong to the session.
- * Behind a connection pooler, this depends on the pooler's mode. PgBouncer does not report its mode to clients, so the
- * session ids of two connections are compared. A direct connection needs one query.
+ * Checks that a connection always uses the same server session, because its locks belong to the session. A connection
+ * pooler in transaction or statement mode shares sessions. PgBouncer does not report its mode, so the session ids of
+ * two connections are compared. A direct connection needs only one query.
  *
  * @param connection open connection without a transaction
  * @param openOther opens another connection to the same database. Called only behind a pooler

@@ -7,6 +7,8 @@ interface PoolOptions {
   url: string;
   applicationName: string;
   size: number;
+  /** Time limit for opening a connection. Default: 1.5 seconds, because a request waits for it. */
+  connectTimeoutMs?: number;
   statementTimeoutMs: number;
   /** Time limit for each lock that a statement waits for. Default: the time limit of the statement. */
   lockTimeoutMs?: number;
@@ -21,25 +23,25 @@ interface PoolOptions {
   logger: Logger;
 }
 
-/** Time limit for opening a connection. After this time, the database counts as unavailable. */
-const CONNECT_TIMEOUT_MS = 1_500;
+/** Time limit for opening a connection of a command line. Nobody waits for a response, and the machine may be busy. */
+export const COMMAND_LINE_CONNECT_TIMEOUT_MS = 10_000;
 
 /**
- * Extra time that the client allows for a statement after the server's statement timeout. Statements that are sent
- * together share this time.
+ * Extra time that the client allows for a statement after the statement timeout of the server. Pipelined statements
+ * share this time.
  */
 const CLIENT_GRACE_MS = 500;
 
 /**
- * Time after which Postgres ends the session of a transaction whose next statement is missing, so that a frozen process
- * does not keep its locks. Milliseconds.
+ * Time after which Postgres ends a session that is idle in a transaction, so that a frozen process does not keep its
+ * locks. Milliseconds.
  */
 export const TRANSACTION_PAUSE_LIMIT_MS = 10_000;
 
 /**
- * Turns off the compiler of Postgres, which compiles statements with a high estimated cost. A disabled sequential scan
- * has an extremely high estimate, so Postgres would compile even the smallest statement with such a scan at each
- * execution. Compiling takes much longer than the statement.
+ * Turns off JIT compilation, which Postgres uses for statements with a high estimated cost. With `shouldPreferIndexes`,
+ * a sequential scan has an extremely high estimate. Postgres would then compile even small statements at each
+ * execution, which takes much longer than the statement.
  */
 const NO_JIT = "-c jit=off";
 
@@ -65,7 +67,7 @@ export function createPool(options: PoolOptions): pg.Pool {
     Client: DatabaseClient as unknown as new () => pg.Client,
     application_name: options.applicationName,
     max: options.size,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    connectionTimeoutMillis: options.connectTimeoutMs ?? 1_500,
     // Idle connections stay open. On a busy machine, opening one can take longer than a request may.
     idleTimeoutMillis: 0,
     statement_timeout: options.statementTimeoutMs,
@@ -97,7 +99,7 @@ export function createPool(options: PoolOptions): pg.Pool {
 
 /**
  * Opens all connections of a pool, so that the first requests do not wait for them. Takes at most the pool's time limit
- * for a connection. A connection that cannot be opened is left to the requests.
+ * for a connection. Ignores failures, because later requests open missing connections.
  */
 export async function openConnections(pool: pg.Pool): Promise<void> {
   const results = await Promise.allSettled(Array.from({ length: pool.options.max ?? 1 }, () => pool.connect()));

@@ -16,9 +16,9 @@ interface ReadModelLockOptions {
 }
 
 export interface ReadModelLock {
-  /** Resolves if the read models do not exist while the lock is held, for example because they were dropped before. */
+  /** Resolves if the lock is held, but the read models do not exist, for example because they were dropped. */
   missing: Promise<void>;
-  /** Resolves with the reason if the lock can never be held. */
+  /** Resolves with the reason if the lock can never be held, for example behind some connection poolers. */
   failure: Promise<StartError>;
   release(): Promise<void>;
 }
@@ -66,7 +66,7 @@ export function holdReadModelLock(options: ReadModelLockOptions): ReadModelLock 
   };
 }
 
-/** Waits for the lock up to a second, so that `prune` notices the process. @returns false if the wait timed out */
+/** Waits up to a second for the lock, so that `prune` can see the process. Returns false after a timeout. */
 async function tryLock(connection: DatabaseClient, schema: string): Promise<boolean> {
   try {
     await connection.query("SELECT pg_advisory_lock_shared(hashtextextended($1, 0))", [getReadModelLockName(schema)]);

@@ -89,11 +89,11 @@ export function createPositionWatch(readPosition: () => Promise<bigint>): Positi
 }
 
 /**
- * Receives the log positions of the read models from the primary. The transaction that moves the position notifies a
- * channel with the schema's name. Uses a separate connection. A standby refuses LISTEN, and it may lag behind the
- * primary's notifications.
+ * Receives the log position of the read models on a separate connection. Each transaction that moves the position sends
+ * a notification. The connection must be to the primary, because a standby refuses LISTEN. A standby may be behind the
+ * notified position.
  *
- * @param onPosition called with the current position and each change of it; with undefined while there is no connection
+ * @param onPosition called with the current position and each new position; with undefined if the connection is lost
  * @returns function that closes the connection
  */
 export function listenForPositions(
@@ -108,7 +108,9 @@ export function listenForPositions(
   };
 }
 
-/** Receives positions like {@link listenForPositions}, on a connection that may have further uses. */
+/**
+ * Creates callbacks that receive positions like {@link listenForPositions}, on a connection that may have further uses.
+ */
 export function createPositionListener(onPosition: (position: bigint | undefined) => void): ConnectionUse {
   let lastPosition: bigint | undefined;
   let notificationCount = 0;

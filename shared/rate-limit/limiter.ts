@@ -26,12 +26,12 @@ export interface RateLimiter {
    * @throws {ApiError} 503 `rate_limit_unavailable` if Postgres works but did not count the request in time
    */
   count(key: string, limit: number, windowSeconds?: number): Promise<Count>;
-  /** Returns the count of a key that is known to have exceeded the limit in this window. Counts nothing. */
+  /** Returns the count of a key that is known to have exceeded the limit, otherwise undefined. Counts nothing. */
   findExcess(key: string, limit: number): Count | undefined;
   /**
    * Takes back one counted request, unless its window has ended.
    *
-   * @param count result of `count` for this request. It did not exceed the limit
+   * @param count result of `count` for this request, which must not exceed the limit
    * @param windowSeconds as for `count`
    * @throws {ApiError} 503 `rate_limit_unavailable`
    */
@@ -41,7 +41,7 @@ export interface RateLimiter {
 }
 
 export interface RateLimitEvents {
-  /** Called for each request that exceeds a limit. @param limitName first word of the request's key */
+  /** Called for each request that exceeds a limit, with the name of the limit, such as `installation`. */
   onRefusal(limitName: string): void;
   /** Called for each request that is counted only in this process, because Postgres is unavailable. */
   onFallback(): void;

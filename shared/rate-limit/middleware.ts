@@ -27,10 +27,10 @@ export async function enforceRateLimit(
 }
 
 /**
- * Refuses a request if its count exceeds the limit. Response headers contain the limit, the number
- * of remaining requests and the reset time, also in the form of the IETF draft `draft-ietf-httpapi-ratelimit-headers-10`
- * (`RateLimit` and `RateLimit-Policy`). The policy has the name of the limit. If several limits apply, the headers describe the limit with the fewest
- * remaining requests. If limits have equally many remaining requests, the headers describe the limit that resets last.
+ * Refuses a request if its count exceeds the limit. Sets response headers with the limit, the number of remaining
+ * requests and the reset time. Also sets the headers `RateLimit` and `RateLimit-Policy` of the draft
+ * `draft-ietf-httpapi-ratelimit-headers-10`, with the name of the limit. If several limits apply, the headers describe
+ * the limit with the fewest remaining requests, or of these the limit that resets last.
  *
  * @throws {ApiError} 429 `rate_limit_exceeded`
  */
@@ -77,8 +77,8 @@ const RETRY_AFTER_SECONDS = 1;
 const MAX_ADDRESS_REQUESTS = 20;
 
 /**
- * Limits how many requests of each caller this process handles at the same time. A rate limit alone permits a burst,
- * whose requests would delay those of all other callers.
+ * Limits how many requests of each caller this process handles at the same time. A rate limit alone permits a burst of
+ * requests, which would delay other callers.
  */
 export class ConcurrencyLimiter {
   readonly #counts = new Map<string, number>();
@@ -105,7 +105,7 @@ export class ConcurrencyLimiter {
     this.reenter(caller);
   }
 
-  /** Counts a request again after its wait, even if the caller exceeds the maximum. */
+  /** Counts a request again after its wait, and never refuses it. */
   reenter(caller: string): void {
     this.#counts.set(caller, (this.#counts.get(caller) ?? 0) + 1);
   }

@@ -24,15 +24,15 @@ interface CounterAddition {
 const NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
 
 /**
- * Returns the SQL that selects the current key's element of an array. The update of an upsert sees only table columns,
- * so it cannot join the array.
+ * Returns SQL for the element of an array that belongs to the key of the current row. DO UPDATE sees only table
+ * columns, so it cannot join the array.
  */
 const findElement = (array: string) => `(${array})[array_position($1::text[], counter.key::text)]`;
 
 /**
  * Statement that counts requests of several keys. If the window of a key has ended, the statement starts a new window.
- * If the row is missing, the statement continues the caller's last known window. All such statements lock their rows in
- * the order of the keys, so they cannot block each other.
+ * If a row is missing, the statement continues the caller's last known window. All such statements lock their rows in
+ * the order of the keys, so they cannot cause a deadlock.
  */
 const ADD_STATEMENT = {
   name: "count requests",
@@ -69,19 +69,17 @@ export const COUNT_TIMEOUT_MS = 1_200;
 
 const MAX_KEYS = 200;
 
-/**
- * Time limit for two waits: of keys for the previous statement, and of a statement with several keys for locked rows.
- */
+/** Time limit for two waits: for the previous statement, and for locked rows in a statement with several keys. */
 const MAX_WAIT_MS = 20;
 
 type AddRequests = (addition: CounterAddition) => Promise<Count>;
 
-/** Counts by key. A count that takes longer than the others is a promise. */
+/** Counts by key. They are promises if each key is counted separately. */
 type Counts = ReadonlyMap<string, Count | Promise<Count>>;
 
 /**
  * Creates a function that adds requests to the windows of keys. One statement counts all keys whose requests arrived
- * during the previous statement. If a row is locked, it delays other keys by at most twice {@link MAX_WAIT_MS}.
+ * during the previous statement. A locked row delays other keys by at most twice {@link MAX_WAIT_MS}.
  */
 export function createRequestAdder(pool: pg.Pool): AddRequests {
   let previousStatement: Promise<unknown> = Promise.resolve();
@@ -112,7 +110,7 @@ export function createRequestAdder(pool: pg.Pool): AddRequests {
   };
 }
 
-/** Adds requests of several keys. If a row is locked, each key is counted separately, so that only its own key waits. */
+/** Adds requests of several keys. If a row is locked, counts each key separately, so that only the locked key waits. */
 async function addTogether(pool: pg.Pool, additions: readonly CounterAddition[]): Promise<Counts> {
   try {
     return await runAddStatement(pool, additions, additions.length > 1 ? MAX_WAIT_MS : 0);

@@ -28,8 +28,8 @@ export class Windows {
   }
 
   /**
-   * Returns the current window of a key, or starts a window. The window ends at a multiple of its length, so that
-   * processes use the same window even if Postgres is unavailable.
+   * Returns the current window of a key, or starts a window. A new window ends at a multiple of its length, so that all
+   * processes use the same window without Postgres.
    */
   findOrStart(key: string, lengthMs: number): Window {
     const knownWindow = this.find(key);

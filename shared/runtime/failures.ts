@@ -3,7 +3,7 @@ import { EventSchemaError } from "../domain/events/stored-event.ts";
 import { DataKeyError, KeyStoreUnavailableError } from "../personal-data/data-keys.ts";
 import { UnsuitableServerError } from "../postgres/find-server.ts";
 
-/** A single item, such as an event, cannot be handled, although the servers respond. */
+/** Thrown if a single item, such as an event, cannot be handled although the servers respond. */
 export class ItemError extends Error {}
 
 /** Thrown if a loop must stop, because a retry cannot succeed, for example with the wrong release, key or log. */
@@ -13,7 +13,7 @@ export class StopError extends Error {}
  * Meaning of a failure for a loop:
  *
  * - `server`: a server is unavailable or overloaded. The loop waits and tries again.
- * - `slow`: Postgres is slow, or the items take too long. The loop tries fewer items to find out.
+ * - `slow`: a statement timed out. The loop tries fewer items, to find out if an item is the cause.
  * - `item`: an item is the cause. The loop passes the item to `Work.setAside` and continues with the other items.
  * - `stop`: the loop ends until an operator has acted or the original log is back.
  */
@@ -26,7 +26,7 @@ export function classify(error: unknown): FailureKind {
   return isStatementTimeout(error) ? "slow" : "server";
 }
 
-/** SQLSTATEs of statements that do not fit tables or rights: features (0A), schemas (3F), names and rights (42). */
+/** SQLSTATE classes of unsupported features (0A), unknown schemas (3F), and unknown names or missing rights (42). */
 const WRONG_RELEASE = /^(0A|3F|42)/;
 
 /**

@@ -8,7 +8,7 @@ export interface NatsServer {
   login: NatsLogin | undefined;
 }
 
-/** The part before the last @ contains the credentials, which need no encoding except for the characters % and :. */
+/** Matches the URL of one server. Credentials end at the last `@`. Only `%` and `:` in them must be percent-encoded. */
 const SERVER_FORMAT = /^(nats|tls):\/\/(?:(.+)@)?((?:[\w.-]+|\[[\da-fA-F:.]+\])(?::\d{1,5})?)\/?$/;
 
 /**

@@ -19,7 +19,7 @@ export class StartError extends Error {
   override readonly name: string = "StartError";
 }
 
-/** A server that the process needs does not respond. The message names the server and its setting. */
+/** Thrown if a server that the process needs does not respond. The message names the server and its setting. */
 export class ServerUnavailableError extends StartError {
   override readonly name = "ServerUnavailableError";
 }

@@ -48,12 +48,12 @@ const url = (protocol: RegExp, example: string) =>
   z
     .string()
     .refine((text) => URL.canParse(text) && protocol.test(new URL(text).protocol), `must be a URL like ${example}`);
-/** Hosts in an EventStoreDB connection string, after optional credentials and before the options. */
+/** Matches an EventStoreDB connection string: optional credentials, one or more hosts, and options. */
 const EVENTSTORE_URL_FORMAT =
   /^(esdb|kurrentdb)(\+discover(?!.*,))?:\/\/([^/?]+@)?[\w.-]+(:\d+)?(,[\w.-]+(:\d+)?)*\/?(\?.+)?$/;
 /**
- * Options of EventStoreDB connection strings, in lower case. For any other option, and for tlsVerifyCert=false, the
- * client would print a warning with the whole string, including the password.
+ * Matches the permitted options of EventStoreDB connection strings, in lower case. For any other option, and for
+ * tlsVerifyCert=false, the client would print a warning that contains the password.
  */
 const EVENTSTORE_OPTIONS =
   /^(tls|tlscafile|usercertfile|userkeyfile|nodepreference|maxdiscoverattempts|discoveryinterval|gossiptimeout|defaultdeadline|keepaliveinterval|keepalivetimeout|connectionname|throwonappendfailure)$/;
@@ -134,7 +134,7 @@ export const encryptionKeysSchema = z
     "each key must be base64 of 32 bytes",
   );
 
-/** Creates the schema of pairs in the form of OpenTelemetry: `name=value,name=value`, with percent-encoded values. */
+/** Schema of pairs in the form of OpenTelemetry: `name=value,name=value`, with percent-encoded values. */
 const pairsSchema = z.string().transform((text, context) => {
   const pairs = text.split(",").filter((pair) => pair.trim() !== "");
   try {

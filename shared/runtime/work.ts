@@ -12,7 +12,7 @@ export interface Loop {
 }
 
 export interface Work<Item> {
-  /** Waits for items, and returns those to handle next. Returns undefined at the end, for example after an abort. */
+  /** Waits for items, and returns the next items to handle; undefined at the end, for example after an abort. */
   take(): Promise<readonly Item[] | undefined>;
   /** Handles all items together, or none. May be called again with the same items, because a response can be lost. */
   handle(items: readonly Item[]): Promise<void>;
@@ -23,8 +23,8 @@ export interface Work<Item> {
    */
   setAside(item: Item, error: unknown): Promise<void> | void;
   /**
-   * Runs a small transaction, to test the server. If the probe is slow, fails or is undefined, the timeout of a single
-   * item counts as a failure of the server.
+   * Runs a small transaction to test the server, after a single item has timed out several times. The loop skips the
+   * item only if the probe succeeds quickly. Without a probe, the loop keeps trying the item.
    */
   probe?(): Promise<unknown>;
 }
@@ -114,7 +114,7 @@ export async function repeat(loop: Loop, run: () => Promise<unknown>, pause: () 
 
 const RETRY_DELAYS_MS = { firstMs: 100, maxMs: 3_000 };
 
-/** A run that fails after this time, for example because a connection was lost, does not count as a repeated failure. */
+/** If a run lasts longer than this time before it fails, the next wait is the shortest wait again. */
 const LONG_RUN_MS = 60_000;
 
 /**

@@ -27,7 +27,7 @@ const EXPORT_TIMEOUT_MS = 5_000;
 const FLUSH_TIMEOUT_MS = 1_000;
 
 /**
- * Starts the SDK. Also returns the function that sends the remaining spans when the service stops.
+ * Starts the SDK. The returned `stop` sends the remaining spans.
  *
  * @param endpoint URL of the collector, without the path `/v1/traces`
  * @param processName see `startTracing`
@@ -70,9 +70,7 @@ export function startOtlpTracing(
   };
 }
 
-/**
- * Logs when the collector becomes unavailable and when it is available again, so that an outage does not fill the log.
- */
+/** Wraps an exporter to log the beginning and the end of each outage of the collector, instead of each failure. */
 function logFailures(exporter: SpanExporter, logger: Logger): SpanExporter {
   let isFailing = false;
   return {

@@ -52,7 +52,7 @@ export class Span {
   /**
    * Ends the span.
    *
-   * @param failure marks the span as failed: an error, of which only the name is recorded, or the name of the failure
+   * @param failure error or name of a failure; undefined if the step succeeded. Only the name of an error is recorded
    */
   end(failure?: unknown): void {
     if (failure !== undefined) {
@@ -74,7 +74,7 @@ export function endWith(span: Span, promise: Promise<unknown>): void {
 /**
  * Starts a trace with a first span.
  *
- * @param link W3C trace context of a span in the caller's trace
+ * @param link W3C trace context of a span to link to
  * @returns undefined if tracing is off
  */
 export function startTrace(name: string, kind: Kind, link?: string): Span | undefined {
@@ -110,7 +110,7 @@ function start(
   return new Span(tracer.startSpan(name, { ...options, kind: spanKind }, context), SpanStatusCode.ERROR);
 }
 
-/** Returns a value if it is a valid `traceparent` of version 00. Otherwise, the value must be ignored. */
+/** Returns the value if it is a valid `traceparent` of version 00, otherwise undefined. */
 export function checkTraceparent(value: unknown): string | undefined {
   return traceparentSchema.safeParse(value).data;
 }

@@ -1,8 +1,6 @@
 import { createHmac } from "node:crypto";
 
-/**
- * Returns headers that do not depend on the delivery.
- */
+/** Returns the headers that do not depend on the delivery. */
 export function createCommonHeaders(contentType: string): Record<string, string> {
   return {
     "Content-Type": contentType,
@@ -21,7 +19,7 @@ export function createDeliveryIdHeaders(deliveryId: string, brand: string): Reco
   return { [`X-${brand}-Delivery-ID`]: deliveryId, "webhook-id": deliveryId };
 }
 
-/** Converts milliseconds since 1970 to the value of a delivery's timestamp headers: seconds since 1970. */
+/** Converts milliseconds since 1970 to seconds since 1970, for the timestamp headers of a delivery. */
 export function toDeliveryTimestamp(startedAt: number): number {
   return Math.floor(startedAt / 1_000);
 }
@@ -43,7 +41,7 @@ const SECRET_PREFIX = "whsec_";
  *
  * @param secrets texts of the form `whsec_<base64>`; more than one while rotated secrets are still valid
  * @param asymmetricSignatures signatures of {@link toSignedText}, of the form `v1a,<base64>`
- * @returns the same headers twice, with branded names and with the standard names
+ * @returns each header twice, with its branded name and its standard name
  */
 export function createSignatureHeaders(
   content: SignedContent,

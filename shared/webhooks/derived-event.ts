@@ -10,7 +10,7 @@ import { type EventLog, LogUnavailableError, WrongExpectedRevisionError } from "
 export interface DerivedEvent {
   stream: string;
   event: CatalogEvent;
-  /** All events of a type with the same source have the same id, so the log gets only the first. */
+  /** The id of the event is derived from its type and this source, so the log gets only one such event. */
   source: string;
   causeId: string;
   correlationId: string;
@@ -20,8 +20,8 @@ export interface DerivedEvent {
 }
 
 /**
- * Selects a {@link DerivedEvent} for failing endpoints. The event disables the endpoint, at most once for each failure
- * period, or otherwise reports its failures, at most once for each day (UTC).
+ * Selects a {@link DerivedEvent} for each failing endpoint. The event disables the endpoint, at most once per failure
+ * period, or only reports the failures, at most once per day (UTC).
  */
 export const SELECT_FAILURES_SQL = `
   SELECT 'webhookEndpoint-' || endpoint_id AS stream, cause_id AS "causeId", correlation_id AS "correlationId",

@@ -167,8 +167,8 @@ const QUERY_TIMEOUT_MS = 1_500;
 const MAX_TRIES = 2;
 
 /**
- * Time to wait for the second address family after the first family's addresses have arrived: the resolution delay of
- * RFC 8305. The RFC suggests 50 ms. With a longer delay, the caller can also check addresses that arrive late.
+ * Time to wait for the second address family after the addresses of the first family have arrived: the resolution delay
+ * of RFC 8305. It is longer than the 50 ms of the RFC, so that addresses that arrive late are also checked.
  */
 const RESOLUTION_DELAY_MS = 200;
 

@@ -41,16 +41,16 @@ const accessesQuerySchema = z
 type AccessesQuery = z.output<typeof accessesQuerySchema>;
 
 /**
- * Relation of an access to a subject, such as a clinic or a customer. `certain`: the query names the subject or one of
- * its records, or the response contained such a record. `possible`: the query had a wider subject, so its response may
- * have contained records of this subject.
+ * Relation of an access to a subject, such as a clinic or a customer. `certain`: the query named the subject or one of
+ * its records, or the response contained such a record. `possible`: the query was wider, and its response may have
+ * contained records of the subject.
  */
 type AccessRelation = "certain" | "possible";
 
 export interface ClinicAccess extends Pick<AuditEvent, "position" | "actor"> {
   accessId: string;
   at: string;
-  /** Name of the auditor; null for an operator, whose name is in `actor`, or if the name is unavailable. */
+  /** Name of the auditor. Null if an operator made the access, or if the name is unavailable. */
   auditorName: string | null;
   action: AuditAction;
   relation: AccessRelation;
@@ -111,11 +111,16 @@ async function* readAccesses(query: AccessesQuery, options: ReadOptions): AsyncG
 const MAX_PAGE_SIZE = 200;
 
 interface AccessSubject extends Pick<RowQuery, "keys" | "possibleKeys"> {
-  /** Clinics that own the records. Only auditors with one of these clinics in their scope can have read a record. */
+  /**
+   * Clinics that own the subject's records. Accesses by auditors without one of these clinics in their scope are
+   * omitted.
+   */
   clinicIds: readonly string[];
 }
 
-/** Finds the index keys of the accesses to a subject. Returns undefined if the reader may not see the subject. */
+/**
+ * Returns the index keys for accesses to the queried subject. Returns undefined if the reader may not see the subject.
+ */
 async function findSubject(query: AccessesQuery, options: ReadOptions): Promise<AccessSubject | undefined> {
   const { client, index, permittedClinicIds } = options;
   const toSubject = (ids: readonly string[], clinicIds: readonly string[]) => ({
@@ -138,7 +143,7 @@ async function findSubject(query: AccessesQuery, options: ReadOptions): Promise<
   return toSubject([subject.id, ...(subject.kind === "correlation" ? ids : [])], clinics);
 }
 
-/** Returns a function that finds the result for each id only once. */
+/** Memoizes an asynchronous function by its id argument. */
 export function remember<Result>(find: (id: string) => Promise<Result>): (id: string) => Promise<Result> {
   const promises = new Map<string, Promise<Result>>();
   return (id) => {
@@ -159,13 +164,14 @@ async function readAuditorScope(client: EventStoreDBClient, auditorId: string): 
   return event?.type === "AuditorRegistered" ? event.data.clinicIds : null;
 }
 
-/** Returns an auditor's name. Returns null if it is unavailable, as described at {@link loadReadable}. */
+/** Returns an auditor's name; null if the auditor does not exist, or the name cannot be read or decrypted. */
 export async function readAuditorName(personalLog: EventLog, auditorId: string): Promise<string | null> {
   return (await loadReadable(personalLog, auditorAggregate, auditorId))?.name ?? null;
 }
 
 /**
- * Returns the state of an aggregate. Returns undefined if it does not exist, or its events cannot be read or decrypted.
+ * Loads the state of an aggregate. Returns undefined if the aggregate does not exist, or its events cannot be read or
+ * decrypted.
  *
  * @throws {LogUnavailableError}
  */

@@ -1,8 +1,8 @@
 import type { AuditEvent } from "../log/audit-event.ts";
 
 /**
- * Returns true if a reader may see an event: if the reader may see all clinics that the event names. Events that name no
- * clinic, such as those of applications and auditors, are visible only to a reader who may see all events.
+ * Returns true if a reader may see all clinics that an event names. Events without a clinic, such as those of
+ * applications and auditors, are visible only to a reader who may see all events.
  *
  * @param clinicIds ids of the permitted clinics; null if the reader may see all events
  */

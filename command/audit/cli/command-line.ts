@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { type CommandLine, defineCommand } from "../../../shared/command-line/command-line.ts";
+import { describeFailure } from "../../../shared/command-line/describe-failure.ts";
 import { EXIT_CODE, InputError, RefusedError } from "../../../shared/command-line/failure.ts";
 import { formatCommandLine } from "../../../shared/command-line/format-command-line.ts";
 import { formatCount } from "../../../shared/command-line/format-count.ts";
@@ -188,14 +189,18 @@ export const auditCommandLine: CommandLine = {
     ...proofCommands.map((command) => withLocalTimes(command)),
   ],
   details: `${NAME_NOTE}\n${LOCAL_TIME_NOTE}`,
-  ownExitCodes: [
-    [StreamNotFoundError, EXIT_CODE.refused],
-    [UnreadableStreamError, EXIT_CODE.refused],
-    [MissingEventsError, EXIT_CODE.refused],
-    [TreeHeadError, EXIT_CODE.refused],
-    [IndexDamagedError, EXIT_CODE.refused],
-    [DifferentLogError, EXIT_CODE.refused],
-  ],
+  describeFailure: (error) =>
+    describeFailure(
+      error,
+      [
+        StreamNotFoundError,
+        UnreadableStreamError,
+        MissingEventsError,
+        TreeHeadError,
+        IndexDamagedError,
+        DifferentLogError,
+      ].map((errorClass) => [errorClass, EXIT_CODE.refused]),
+    ),
 };
 
 /**
@@ -228,7 +233,7 @@ async function exportToFile(
 type OverlapOptions = CommandOptions & Partial<Record<"export" | "key", string | undefined>>;
 
 /**
- * Prints the overlaps among a clinic's reservations in the log, or in an export, which is first verified.
+ * Prints the overlaps among a clinic's reservations in the log, or in an export file. Verifies the export first.
  *
  * @throws {RefusedError} if there are overlaps or events that cannot be checked, or if the export is not verified
  */

@@ -28,8 +28,8 @@ const joinCells = (cells: readonly string[]) =>
 export const EVENT_HEADER = joinCells(EVENT_COLUMNS.map(([title]) => title));
 
 /**
- * Formats an event of a list. A file or pipe gets a row of a table. On a terminal, which is narrower, an event has two
- * lines, and a third one for its reason. Ids are never truncated, because the next command needs them.
+ * Formats an event of a list. For a file or pipe, the event is one table row. For a terminal, which is narrower, it has
+ * two lines, and a third line for its reason. Ids are never truncated, because users copy them into the next command.
  */
 export function formatEvent(event: AuditEvent, terminal: Terminal): string {
   if (terminal.columns === undefined)
@@ -51,7 +51,7 @@ function formatCause({ causationId, correlationId }: AuditEvent): string {
   return causationId === correlationId ? "the request" : causationId;
 }
 
-/** Returns the reason that the event's data states, for example for a reschedule, or an empty string. */
+/** Returns the reason in the event's data; an empty string if there is none. */
 function getReason({ data }: AuditEvent): string {
   const { reason } = (data ?? {}) as { reason?: unknown };
   return typeof reason === "string" ? reason : "";
@@ -74,7 +74,7 @@ export function formatStep({ event, changes, problem }: ReplayStep, terminal: Te
   return `${escapeControlCharacters(line)}\n${formatResult(result, terminal)}`;
 }
 
-/** Columns of the lists in results. The option --json prints all members. */
+/** Columns of each list in a result, by the list's name. `--json` prints all members. */
 const COLUMNS: Record<string, readonly string[]> = {
   branches: ["name", "city", "id"],
   staff: ["name", "role", "permissions", "branchIds", "userId"],
@@ -85,7 +85,7 @@ const COLUMNS: Record<string, readonly string[]> = {
   changes: ["at", "text", "actor", "path", "before", "after"],
 };
 
-/** Formats a result: each list as a table, and each other member as a line or as JSON. */
+/** Formats a result for people: each list as a table, and each other member as a line or as JSON. */
 export function formatResult(result: object, terminal: Terminal): string {
   const { at, timeZone } = result as { at?: string; timeZone?: string };
   const localTime = at && timeZone && { at: formatLocalTime(timeZone, Date.parse(at)) };

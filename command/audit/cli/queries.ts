@@ -60,8 +60,8 @@ const FIELD_OPTIONS: Record<string, [placeholder: string, help: string]> = {
 };
 
 /**
- * Creates the command-line options for the fields of a query. The options accept any text, because the query validates
- * the values, and the access is recorded with the original texts.
+ * Creates the command-line options for the fields of a query. The options accept any text. The query validates the
+ * values later, and the original texts are recorded with the access.
  *
  * @param help help texts by field name, which replace the default help texts
  */
@@ -140,9 +140,9 @@ interface QueryCommand extends Pick<Command, "summary" | "example"> {
   query: AuditQuery<z.ZodObject, object>;
   /** Help texts of options that differ from those of other commands. */
   help?: Record<string, string>;
-  /** Words of a useful next command. The item is the result, or the last one of a list. */
+  /** Returns a suggested next `clinic audit` command. `item` is the result, or the last item of a list. */
   next: (item: never, options: CommandOptions) => string | undefined;
-  /** Prints the items of a list. A single result is printed as values and tables. */
+  /** Format of a list's items. Undefined if the query returns a single result. */
   list?: ListFormat;
 }
 
@@ -150,7 +150,7 @@ interface ListFormat {
   noun: string;
   header?: string;
   format: (item: never, terminal: Terminal) => string;
-  /** If true, an option and each key press decide when the next item is printed. */
+  /** If true, a key press prints the next item. `--all` prints all items at once. */
   isStepped?: boolean;
 }
 
@@ -187,9 +187,9 @@ export async function runQuery<Schema extends z.ZodType, Result>(
 }
 
 /**
- * Prints the items of a list while they are read.
+ * Prints the items of a list as they arrive.
  *
- * @returns the last item; undefined for an empty list, and if the user has quit
+ * @returns the last item; undefined if the list is empty or the user has quit
  */
 async function printList<Item extends object>(
   items: ItemStream<Item>,

@@ -127,7 +127,7 @@ async function getHead(file: string | undefined, { client, signer }: TreeSources
   );
 }
 
-/** The timeout allows for events with many ids. Indexes are preferred, because the new tables have no statistics. */
+/** Events with many ids need the long timeout. Indexes are preferred, because the new tables have no statistics. */
 const REBUILD_POOL_OPTIONS = { size: 3, statementTimeoutMs: 60_000, shouldPreferIndexes: true };
 
 /**

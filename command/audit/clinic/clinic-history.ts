@@ -71,7 +71,7 @@ export async function readHistory(
   return events;
 }
 
-/** States of streams by name. The states lack events that this release cannot read; `problems` names these events. */
+/** States of streams, by stream name. Events that this release cannot read are skipped and listed in `problems`. */
 export class StreamStates {
   readonly problems: string[] = [];
   readonly #states = new Map<string, unknown>();

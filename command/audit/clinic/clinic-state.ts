@@ -35,7 +35,7 @@ export interface ClinicState extends ReturnType<typeof describeState> {
   changes: ClinicChange[];
   /** False if there are more changes than those in `changes`. */
   isComplete: boolean;
-  /** Texts that name the events that this release cannot read. The state does not include these events. */
+  /** Descriptions of the events that this release cannot read. The state does not include these events. */
   problems: string[];
 }
 
@@ -83,7 +83,6 @@ function describeState(clinicId: string, states: StreamStates, names: Names) {
         }
       : null,
     branches: clinic?.branches ?? [],
-    /** Active members. */
     staff: states
       .list<Membership>("membership")
       .filter(isActive)
@@ -93,7 +92,6 @@ function describeState(clinicId: string, states: StreamStates, names: Names) {
       .map(({ id, branchId, addition: { name, resourceType: type, capacity } }) => ({
         ...{ id, name, type, branchId, capacity },
       })),
-    /** Approved installations. */
     installations: states
       .list<Installation>("installation")
       .filter(({ status }) => status === "approved")

@@ -45,9 +45,9 @@ export interface Reader {
   /** Id of the portal user, the application or the auditor. */
   id: string;
   name: string | null;
-  /** Texts that name what granted the access, such as permissions or scopes. */
+  /** Descriptions of what grants the access, such as permissions or scopes. */
   access: string[];
-  /** Time at which the log stored the event that made the access possible. */
+  /** Time at which the log stored the event that granted or changed the access. */
   from: Instant;
   /** End of the span; null if the access is still possible. */
   to: Instant | null;
@@ -59,7 +59,7 @@ export interface Readers {
   accesses: ClinicAccess[];
   /** False if the period contains earlier accesses that are not in the list. */
   isComplete: boolean;
-  /** Texts that name the events that this release cannot read. Without these events, `readers` can be wrong. */
+  /** Descriptions of the events that this release cannot read. If there are any, `readers` can be wrong. */
   problems: string[];
   note: string;
 }
@@ -70,8 +70,8 @@ const NOTE =
 const MAX_ACCESSES = 500;
 
 /**
- * Lists the readers who had access to the records of a clinic, a customer or an animal in a period, and the recorded
- * accesses. Applies today's rules for what a permission or scope shows. Throws the errors of {@link readClinicHistory}.
+ * Lists who could read the records of a clinic, a customer or an animal in a period, and the recorded accesses. Uses
+ * the current meaning of permissions and scopes, also for past times. Throws the errors of {@link readClinicHistory}.
  */
 export const readersQuery: AuditQuery<typeof readersQuerySchema, Readers> = {
   action: "readers",
@@ -101,7 +101,7 @@ interface ReadSubject {
   customerId?: string;
   /** Ids of the animals whose links can give applications access. */
   animalIds: string[];
-  /** Registration and erasure of the customer, and consents for the animals. */
+  /** Registration and erasure of the customer, and consent events of the animals. */
   events: RevealedEvent[];
 }
 
@@ -154,10 +154,12 @@ interface AccessFacts {
   applications: ReadonlyMap<string, InstalledApplication>;
 }
 
-/** A reader without the time span of the access. */
 type CurrentReader = Omit<Reader, "from" | "to">;
 
-/** Finds the time spans in which a reader's access did not change. Spans start and end at events and expiry times. */
+/**
+ * Finds the time spans in which a reader's access did not change. Spans start and end at the times of events, or when
+ * access expires.
+ */
 function findSpans(
   subject: ReadSubject,
   history: readonly RevealedEvent[],
@@ -271,9 +273,9 @@ function listExpiries(
 }
 
 /**
- * Returns true if the portal shows the data of a clinic at a time. Without a subscription, the portal shows only demos.
- * A trial or cancelled subscription ends with its period. An active or past-due subscription continues, because a
- * renewal may be late.
+ * Returns true if the portal shows the data of a clinic at a time. A clinic without a subscription must be a demo. A
+ * trial or cancelled subscription is valid until the end of its period. An active or past-due subscription remains
+ * valid after its period, because a renewal may be late.
  */
 export function isOperational({ status, registration, subscription }: Clinic, time: Instant): boolean {
   const { isDemo, demoExpiresAt } = registration;

@@ -16,13 +16,13 @@ import { LineTree } from "./line-tree.ts";
 import { EXPORT_FORMAT, type Manifest } from "./manifest.ts";
 import { type AuditSigner, SIGNATURE_TYPES } from "./signing.ts";
 
-/** Time that is not in the future, because events could be added to a future range after the export. */
+/** Time that must not be in the future. Otherwise, new events could still be added to the range after the export. */
 const pastInstant = instant.refine((time) => Date.parse(time) <= Date.now(), "must not be in the future");
 
 export const exportQuerySchema = z
   .strictObject({
     clinic: uuid,
-    /** The range selects events by the time at which the log stored them, so a past range cannot gain events. */
+    /** Start of the range, inclusive. The range refers to the times at which the log stored the events. */
     from: pastInstant.optional(),
     to: pastInstant.optional(),
   })
@@ -34,7 +34,7 @@ interface ExportOptions extends Pick<ReadOptions, "client" | "index" | "signal" 
   exportedBy: Manifest["made"]["by"];
   accessId: string;
   now: string;
-  /** If true, the whole log is read, and the index is not needed. */
+  /** If true, the export scans the whole log instead of using the index. */
   readsLog?: boolean;
   onProgress?: ScanOptions["onProgress"];
 }
@@ -45,9 +45,9 @@ export class MissingEventsError extends Error {
 }
 
 /**
- * Exports a clinic's events in a time range, one per line, followed by a line with the signed manifest. Events that are
- * appended after the start of the export are not included. A second export of the same range has the same event lines.
- * If reading the lines throws {@link LogUnavailableError} or {@link MissingEventsError}, the manifest is missing.
+ * Exports a clinic's events in a time range, one per line, followed by a line with the signed manifest. Omits events
+ * that are appended after the export starts. A second export of the same range has the same event lines. If reading the
+ * lines throws {@link LogUnavailableError} or {@link MissingEventsError}, the export has no manifest.
  *
  * @throws {StreamNotFoundError} if the clinic does not exist, or the reader may not see it
  * @throws {DifferentLogError}

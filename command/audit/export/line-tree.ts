@@ -19,7 +19,7 @@ export class LineTree {
   readonly #maxBlocks: number;
   #width = 1;
   #roots: Buffer[] = [];
-  /** Hashes of the lines of the last block, which is incomplete. */
+  /** Hashes of the lines in the last block, until the block is complete. */
   #pending: Buffer[] = [];
 
   /** @param maxBlocks maximum number of blocks, an even number */
@@ -52,14 +52,14 @@ export class LineTree {
   }
 }
 
-/** Computes a tree's root hash from the root hashes of its blocks. */
+/** Computes the root hash of a tree from the root hashes of its blocks. */
 function joinTree(roots: readonly Buffer[]): Buffer {
   const [first, second] = roots;
   if (!first) return hashEmptyTree();
   return second ? joinTree(joinPairs(roots)) : first;
 }
 
-/** Joins pairs of neighbouring hashes. If the number of hashes is odd, the last hash is unchanged. */
+/** Hashes pairs of neighboring hashes. A last hash without a pair is kept. */
 function joinPairs(roots: readonly Buffer[]): Buffer[] {
   const pairs = Array.from({ length: Math.ceil(roots.length / 2) }, (_, index) =>
     roots.slice(2 * index, 2 * index + 2),

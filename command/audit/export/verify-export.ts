@@ -2,7 +2,7 @@
 import * as verifier from "../page/assets/verify-export.js";
 import type { Manifest } from "./manifest.ts";
 
-/** Reason why an export, a tree head or a proof is not verified. `fault` is a code from docs/audit-format.md. */
+/** Reason why verification of an export, a tree head or a proof failed. `fault` is a code from docs/audit-format.md. */
 export interface Fault {
   fault: string;
   problem: string;

@@ -13,7 +13,7 @@ import { type Credential, readAuthorization, requireActive } from "../../operati
 
 export interface AuditorState extends RequestState {
   auditor: Auditor;
-  /** Checks during a long response whether the credential is still valid. Throws the errors of {@link authenticate}. */
+  /** Repeats the check of the credential, for use during a long response. Throws the errors of {@link authenticate}. */
   authenticateAgain(): Promise<void>;
 }
 
@@ -23,21 +23,22 @@ const MAX_REQUESTS_PER_MINUTE = 240;
 
 /**
  * Maximum number of invalid credentials that one address may send per minute. The limit protects the event log, which
- * is read for each invalid credential. The limit need not prevent guessing, because a credential has 256 random bits.
+ * is read for each invalid credential. It is not needed against guessing, because a credential has 256 random bits.
  */
 const MAX_INVALID_CREDENTIALS_PER_MINUTE = 300;
 
 /** Maximum number of concurrent requests of an auditor in this process. */
 const MAX_CONCURRENT_REQUESTS = 8;
 
-/** Maximum number of remembered credentials. */
 const MAX_REMEMBERED_CREDENTIALS = 2_000;
 
 /**
- * Creates the middleware that requires an auditor's credential, and limits the rate and the number of concurrent
- * requests. Each process counts requests separately. If an address has sent too many invalid credentials, or an auditor
- * too many requests, the middleware throws {@link ApiError} 429 without reading the event log. It remembers valid
- * credentials, so that a flood of invalid credentials from the same address does not block them.
+ * Creates the middleware that requires an auditor's credential. It limits the request rate and the number of concurrent
+ * requests, separately in each process.
+ *
+ * It throws {@link ApiError} 429 without reading the event log if an address has sent too many invalid credentials, or
+ * an auditor too many requests. It remembers valid credentials. Invalid credentials from the same address do not block
+ * remembered ones.
  */
 export function requireAuditor(log: EventLog): Koa.Middleware<AuditorState> {
   const windows = new Windows();

@@ -21,7 +21,10 @@ const WITHHELD_TEXT = "(withheld)";
 
 const MAX_CLINICS = 1_000;
 
-/** Selects clinics, production before sandbox, by name. $1: ids of the permitted clinics (null for all). */
+/**
+ * Selects the permitted clinics, production before sandbox, then by name. $1: ids of the permitted clinics (null for
+ * all).
+ */
 const CLINICS_SQL = `SELECT clinic_id AS id, name, timezone, environment, status FROM ${READ_MODEL_SCHEMA}.clinic
   WHERE $1::uuid[] IS NULL OR clinic_id = ANY ($1::uuid[])
   ORDER BY environment, ${buildNameSortSql("name")}, clinic_id LIMIT ${MAX_CLINICS + 1}`;
@@ -39,8 +42,8 @@ export function sendClinics({ log, pool }: AuditDependencies): AuditHandler {
 }
 
 /**
- * POST /audit/v1/search: customers, animals and staff members by name. The name is in the body, because proxies log
- * URLs. The recorded access contains the ids of the results instead of the name.
+ * POST /audit/v1/search: finds customers, animals and staff members by name. The name is in the body, because proxies
+ * log URLs. The access is recorded with the ids of the results, but without the name.
  */
 export function sendSearchResults({ log, pool }: AuditDependencies): AuditHandler {
   return async (ctx) => {
@@ -56,8 +59,8 @@ export function sendSearchResults({ log, pool }: AuditDependencies): AuditHandle
 }
 
 /**
- * GET /audit/v1/appointments: the appointments of a clinic on one day. The response also contains the events that
- * scheduled the moved appointments.
+ * GET /audit/v1/appointments: the appointments of a clinic on one day. For moved appointments, the response also
+ * contains the events that set or changed their time.
  */
 export function sendAppointments(dependencies: AuditDependencies): AuditHandler {
   return async (ctx) => {

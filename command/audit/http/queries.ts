@@ -71,8 +71,8 @@ export function recordRequestAccess(
 }
 
 /**
- * Schema of a query without parameters. The schema refuses unknown parameters, which would otherwise be recorded with
- * the access.
+ * Schema of a query without parameters. It rejects unknown parameters, because all parameters of a request are recorded
+ * with the access.
  */
 export const emptyQuerySchema = z.strictObject({});
 
@@ -81,8 +81,10 @@ const MAX_NAMED_ITEMS = 500;
 
 /**
  * Serves a query. A list is served as JSON lines, one item per line. The last line is `{"end": …}`. A response without
- * this line is incomplete. With `names=true`, the response also contains the names of the records in it. Such a response
- * is read before its access is recorded, with the ids of the records that it names.
+ * this line is incomplete.
+ *
+ * With `names=true`, the response also contains the names of the records in it. The access is then recorded after the
+ * query has run, with the ids of the named records. Otherwise, the access is recorded before the query runs.
  */
 export function serveQuery(
   { action, schema, run }: AuditQuery<z.ZodType, object>,
@@ -116,7 +118,7 @@ export function serveQuery(
 /**
  * Finds the names of the records in a response, and records the access with the ids of these records.
  *
- * @param found ids and clinics that are recorded in addition
+ * @param found additional ids and clinics to record
  * @returns the names; null if the read models are unavailable
  */
 export async function recordNamedAccess(
@@ -134,7 +136,7 @@ export async function recordNamedAccess(
   return names;
 }
 
-/** Reads up to 500 items of a list. If there are more, `end.next` is the position of the last item in `items`. */
+/** Reads up to 500 items of a list. If the list has more items, `end.next` is the position of the last item read. */
 async function readPage(stream: ItemStream<unknown>): Promise<{ items: unknown[]; end: object }> {
   const items: unknown[] = [];
   for (;;) {
@@ -181,7 +183,7 @@ async function* toLines(items: ItemStream<unknown>): AsyncGenerator<string, void
   }
 }
 
-/** Converts the error of a query to an API error. Missing and invisible streams result in the same response. */
+/** Converts the error of a query to an API error. Missing streams and invisible streams get the same 404 response. */
 export function throwApiError(error: unknown): never {
   if (error instanceof IndexBehindError) {
     const details = [{ path: "position", message: `the index covers the log up to position ${error.position}` }];

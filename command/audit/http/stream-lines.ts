@@ -10,12 +10,12 @@ const CREDENTIAL_CHECK_INTERVAL_MS = 1_000;
 const STALL_TIMEOUT_MS = 120_000;
 
 /**
- * Streams lines as the response. If the client disconnects or stops reading, or its credential is revoked, the iteration
- * over the lines ends. If the iteration fails, the connection is closed, so that a client cannot mistake an incomplete
- * response for a complete one.
+ * Streams lines as the response. Stops reading the lines if the client disconnects or stops reading, or its credential
+ * expires or is revoked. If reading the lines fails, closes the connection, so that the client does not mistake an
+ * incomplete response for a complete one.
  *
- * @param lines with line endings, which are read as fast as the client reads the response
- * @param controller aborts when the response ends, so that the lines end, too
+ * @param lines lines with line endings, read as fast as the client reads the response
+ * @param controller aborted when the response ends, to stop the source of the lines
  * @param stallTimeoutMs milliseconds until a client that reads nothing is disconnected
  * @throws the error of the first line
  */

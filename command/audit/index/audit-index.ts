@@ -9,9 +9,9 @@ import type { ReadHashes } from "../tree/merkle-tree.ts";
 import { toKey } from "./index-keys.ts";
 import { type IndexCheckpoint, type IndexSchema, readIndexCheckpoint } from "./index-store.ts";
 
-/** The index does not cover the log yet. A later attempt can succeed. */
+/** The index does not yet cover all events of the log. A later attempt can succeed. */
 export class IndexBehindError extends ServerUnavailableError {
-  /** Position of the log up to which the index covers the events. */
+  /** Log position up to which the index contains the events. */
   readonly position: bigint;
 
   constructor(position: bigint, logEnd: bigint) {
@@ -68,11 +68,14 @@ export interface IndexedLeaf {
   position: bigint;
 }
 
-/** Filter for events in the index. Positions are exclusive. Times are instants in the same text form as in events. */
+/**
+ * Filter for events in the index. `after` and `before` are exclusive. Times are compared as text, in the format of
+ * events.
+ */
 export interface RowQuery {
   /** Index keys. An event matches if the index contains it under one of these keys. */
   keys: readonly string[];
-  /** Additional index keys, for events that possibly concern the subject, such as accesses with a wider query. */
+  /** Additional index keys. An event found only under such a key concerns the subject possibly, but not certainly. */
   possibleKeys?: readonly string[];
   after?: bigint | undefined;
   before?: bigint | undefined;
@@ -85,7 +88,10 @@ export interface RowQuery {
   types?: readonly string[] | undefined;
   /** Actor of the events: `type:id`, or only the id, which matches actors of any type. */
   actor?: string | undefined;
-  /** Clinics that the reader may see; null for all. All clinics that an event names must be among them. */
+  /**
+   * Clinics that the reader may see; null for all events. An event matches if it names at least one clinic, and only
+   * clinics in this list.
+   */
   clinicIds: readonly string[] | null;
 }
 
@@ -104,7 +110,7 @@ export interface RowReference {
   isCertain: boolean;
 }
 
-/** Maximum time that a query waits until the index covers the log. */
+/** Maximum time that a query waits for the index to cover the log. */
 const WAIT_TIMEOUT_MS = 2_000;
 
 const MAX_POSITION = 2n ** 63n - 1n;
@@ -113,8 +119,8 @@ const COLUMNS = `position, stream, revision, event_id AS "eventId", type, actor,
   stored_at AS "storedAt", clinics`;
 
 /**
- * For each key, the index has an ordered list of event positions. `OFFSET 0` makes Postgres read these events one by
- * one until it reaches the limit, regardless of table statistics.
+ * Creates the SQL that finds events by index keys. `OFFSET 0` makes Postgres read the events of a key one by one until
+ * the limit is reached, regardless of table statistics.
  */
 const createSql = (order: "ASC" | "DESC", time: string) => `
   SELECT * FROM (
@@ -143,8 +149,8 @@ export class AuditIndex {
   readonly #watch: PositionWatch;
 
   /**
-   * @param getPool called for each use
-   * @param schema schema that `readHashes` reads. The other methods always use the live index
+   * @param getPool called for each statement
+   * @param schema schema that `readHashes` reads; all other methods read the live index
    */
   constructor(getPool: () => pg.Pool, schema: IndexSchema = "audit") {
     this.#getPool = getPool;
@@ -166,7 +172,7 @@ export class AuditIndex {
     throw new IndexBehindError((await readIndexCheckpoint(this.#getPool())).position, logEnd);
   }
 
-  /** Finds events in the order of their positions, or in the reverse order. */
+  /** Finds events, sorted by log position in ascending or descending order. */
   async find(query: RowQuery, limit: number): Promise<RowReference[]> {
     const { keys, possibleKeys = [], isNewestFirst = false, by = "occurred" } = query;
     const { after = -1n, before = MAX_POSITION } = query;
@@ -264,7 +270,7 @@ export class AuditIndex {
     return rows.map(({ stream }) => stream);
   }
 
-  /** Counts the events from one position to another, both inclusive, up to a maximum. */
+  /** Counts the events between two log positions, both inclusive. Stops counting at the maximum. */
   async countBetween(first: bigint, last: bigint, maximum: number): Promise<number> {
     const { rows } = await this.#getPool().query<{ count: number }>({
       name: "audit index count",

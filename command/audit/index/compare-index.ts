@@ -22,7 +22,7 @@ export interface CompareOptions extends IndexedLog {
   onProgress?: ((progress: ScanProgress) => void) | undefined;
 }
 
-/** Part of the index that equals the log: its last position, its number of leaves and its root hash. */
+/** State of the index at the end of a successful comparison with the log. */
 export interface ComparedState {
   position: bigint;
   leafCount: number;
@@ -34,8 +34,9 @@ export interface ComparedState {
 const BATCH_SIZE = 1_000;
 
 /**
- * Reads the events since the last comparison from the log, derives their rows again, and compares them with the rows of
- * the index. Other programs may delete their events, so a missing event is a difference only if it is a leaf.
+ * Compares the index with the log. Reads the events since the last comparison, derives their index rows, and compares
+ * these rows with the stored rows. An event that the log lacks is a difference only if it is a leaf, because other
+ * programs may delete their own events.
  *
  * @param isWhole if true, compares the whole index
  * @returns the state that was compared; undefined if the signal aborted first

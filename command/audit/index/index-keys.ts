@@ -11,15 +11,18 @@ export function toKey(id: string): string {
   return UUID.test(lowerCaseId) ? lowerCaseId : toHashKey(id);
 }
 
-/** Purposes that have their own keys. Ids in event data, which other programs can choose, never match these keys. */
+/**
+ * Namespaces of hashed keys. Hashing keeps these keys apart from plain ids, which other programs can choose in event
+ * data.
+ */
 type KeyPurpose = "clinic" | "correlation" | "stream" | "accessed" | "accessed clinic";
 
-/** Returns the key of an id for one purpose. */
+/** Returns the key of an id in the namespace of a purpose. */
 export function toPurposeKey(purpose: KeyPurpose, id: string): string {
   return toHashKey(`${purpose} ${toKey(id)}`);
 }
 
-/** Key of the accesses whose query can return the records of several clinics. */
+/** Key of accesses by correlation id or application, which can return records of several clinics. */
 export const SHARED_ACCESS_KEY = toHashKey("accessed several clinics");
 
 function toHashKey(text: string): string {

@@ -5,58 +5,61 @@ import { isUuid, SHARED_ACCESS_KEY, toKey, toPurposeKey } from "./index-keys.ts"
 
 /** Facts that an index row inherits from earlier events. */
 export interface Inheritance {
-  /** Subjects and clinics of an object's first event, by the key of the object. */
+  /** Subjects and clinics of the first event of each object, by the key of the object. */
   objects: ReadonlyMap<string, Pick<IndexRow, "subjects" | "clinics">>;
-  /** Subjects and origins of the event that caused this event, by the id of the causing event. */
+  /** Subjects and origins of each causing event, by its id. */
   causes: ReadonlyMap<string, Pick<IndexRow, "subjects" | "origins">>;
 }
 
-/** The part of a row that depends only on its event. */
+/** The part of an index row that depends only on the event itself. */
 export interface EventFacts {
   event: AuditEvent;
   eventId: string;
   causationId: string | null;
   clinics: string[];
-  /** UUIDs in the data, except clinics and repeated reservations. Empty for an access. */
+  /**
+   * UUIDs in the data. Excludes clinic ids, and the list of open reservations in a `resourceDay` event. Empty for an
+   * access.
+   */
   ids: string[];
-  /** Ids of objects in the data, such as appointments. Other events inherit these ids as subjects. */
+  /** UUIDs in the fields that name objects, such as `appointmentId`. Other events can inherit these ids as subjects. */
   objectIds: string[];
   origins: string[];
   /** Undefined unless the event records an access. */
   access: AccessFacts | undefined;
-  /** Keys of the objects from whose first events the row inherits subjects. */
+  /** Keys of the event's own object and of objects in its data. The row inherits the subjects of their first events. */
   objectKeys: string[];
-  /** Keys of the objects whose first event this is. */
+  /** Keys of the objects that start with this event. */
   startedKeys: string[];
   /** Null if the event is not a leaf of the tree. */
   leafHash: Buffer | null;
 }
 
-/** A row of the audit index. Ids are keys, as {@link toKey} returns them. */
+/** A row of the audit index. All ids in it are index keys, as returned by {@link toKey}. */
 export interface IndexRow {
   facts: EventFacts;
   /**
-   * Ids of the objects that the event concerns, from its own data or inherited. Omits ids in the data that no other
-   * event inherits.
+   * Ids of the objects that the event concerns: from its own data, and inherited from other events. Other events can
+   * inherit all of them.
    */
   subjects: string[];
-  /** Keys of the requests and the actors of this event and its causes. */
+  /** Keys of the requests, applications and auditors that caused the event, directly or through other events. */
   origins: string[];
   clinics: string[];
-  /** Keys under which the event is found. */
+  /** All keys under which the index finds the event. */
   keys: string[];
 }
 
 interface AccessFacts {
-  /** Ids of the records that the query names or the response contains. */
+  /** Ids of the records and clinics that the query names, or that are recorded as found. */
   ids: string[];
   /** Keys of the streams that the query names. */
   streamKeys: string[];
-  /** Keys under which the access is found as one that possibly concerned a record. */
+  /** Keys under which the index finds the access as a `possible` access. */
   possibleKeys: string[];
 }
 
-/** Maximum number of ids, and of subjects, that the index stores for one event. */
+/** Maximum number of ids, and maximum number of subjects, that the index stores for one event. */
 const MAX_SUBJECTS = 1_000;
 
 /** Fields of event data that contain ids of objects. Other events inherit these ids as subjects. */
@@ -64,12 +67,12 @@ const OBJECT_FIELDS = new Set([
   ...["appointmentId", "customerId", "animalId", "applicationId", "installationId", "endpointId"],
 ]);
 
-/** Prefixes of stream names, for objects that other events name only by id. */
+/** Stream-name prefixes of the objects that other events name by id. */
 const OBJECT_CATEGORIES = ["appointment-", "animal-", "installation-", "webhookEndpoint-"];
 
 /**
- * Derives the facts that the index needs from an event. All releases must derive the same facts. The rules therefore
- * depend only on the event, not on the event catalog, and must never change.
+ * Derives the index facts from an event. All releases must derive the same facts. Therefore, the rules must never
+ * change, and must not depend on the event catalog.
  */
 export function toEventFacts(event: AuditEvent): EventFacts {
   const { actor, correlationId, causationId, stream, revision } = event;
@@ -97,7 +100,7 @@ export function toEventFacts(event: AuditEvent): EventFacts {
   };
 }
 
-/** Adds inherited facts to an event's own facts. An event inherits the subjects of the event that caused it. */
+/** Combines an event's own facts with the subjects and origins that it inherits from its objects and from its cause. */
 export function toIndexRow(facts: EventFacts, { objects, causes }: Inheritance): IndexRow {
   const { clinics, access, objectKeys, causationId } = facts;
   const cause = causationId === null ? undefined : causes.get(causationId);
@@ -125,14 +128,18 @@ function limit(own: readonly string[], inherited: readonly string[] = []): strin
   return [...new Set([...own, ...inherited])].slice(0, MAX_SUBJECTS);
 }
 
-/** Removes the open reservations from a `resourceDay` event. The event repeats all of them, but concerns only one. */
+/**
+ * Removes the list of open reservations from a `resourceDay` event. Each event repeats the list, but concerns only one
+ * of them.
+ */
 function withoutCopies({ stream, data }: AuditEvent): unknown {
   return stream.startsWith("resourceDay-") ? { ...toMembers(data), reservations: null } : data;
 }
 
 /**
  * Returns true for the first event of an object, from which later events inherit subjects. Excludes sandbox resets,
- * which name many objects, and animal consents: each event of a consent names its animal and application.
+ * because they name many objects. Excludes animal consents, because each of their events names the animal and the
+ * application.
  */
 function startsObject({ revision, type, stream }: AuditEvent): boolean {
   return revision === 0 && type !== "SandboxReset" && !stream.startsWith("animalConsent-");
@@ -151,7 +158,7 @@ const RECORD_FIELDS = ["appointment", "customer", "animal"];
 /** Fields of a query that can match events of several clinics. */
 const SHARED_FIELDS = ["correlation", "application"];
 
-/** Actions whose recorded access lacks the ids in the response. */
+/** Actions that record no ids of the returned records. */
 const ACTIONS_WITHOUT_IDS = ["events", "export", "overlaps"];
 
 function toAccessFacts(data: unknown): AccessFacts {
@@ -172,7 +179,7 @@ function toAccessFacts(data: unknown): AccessFacts {
   };
 }
 
-/** Lists the streams that a query names, directly or by the id of a record. */
+/** Lists the streams that a query names, either as `stream` or by the id of a record. */
 function listStreams(asked: Readonly<Record<string, unknown>>): string[] {
   const recordStreams = RECORD_FIELDS.flatMap((field) =>
     typeof asked[field] === "string" ? [`${field}-${asked[field].toLowerCase()}`] : [],
@@ -190,9 +197,9 @@ function listObjectIds(stream: string): string[] {
 }
 
 /**
- * Lists the UUIDs in a value in their order, up to the maximum.
+ * Lists the distinct UUIDs in a value in order, up to {@link MAX_SUBJECTS}.
  *
- * @param fields names of the fields whose UUIDs are listed; undefined for all fields
+ * @param fields names of the fields to search; undefined for all fields
  */
 function listUuids(value: unknown, fields?: ReadonlySet<string>): string[] {
   const found = new Set<string>();

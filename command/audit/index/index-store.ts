@@ -5,24 +5,24 @@ import type { TreeEdge, TreeNode } from "../tree/merkle-tree.ts";
 import { toPurposeKey } from "./index-keys.ts";
 import { type EventFacts, type IndexRow, type Inheritance, toEventFacts, toIndexRow } from "./index-row.ts";
 
-/** Schema of the index: the live one, or the one that a rebuild fills. */
+/** Schema of the live index, or of an index that a rebuild fills. */
 export type IndexSchema = "audit" | "audit_next";
 
 /** Position in the log up to which the index covers the events, and the last leaf of the tree. */
 export interface IndexCheckpoint {
   schema: IndexSchema;
-  /** Id of the checkpoint table. A rebuilt index has the same schema name, but another table. */
+  /** `tableoid` of the checkpoint table. A rebuild changes it, but not the schema name. */
   tableId: number;
   position: bigint;
-  /** Number of leaves, which is the number of the next leaf. */
+  /** Number of leaves; also the number of the next leaf. */
   leafCount: bigint;
-  /** Position and id of the last leaf, which identify the log; null before the first leaf. */
+  /** Log position of the last leaf; null without leaves. Identifies the log, together with `leafEventId`. */
   leafPosition: bigint | null;
   leafEventId: string | null;
-  /** Log position up to which the rows were compared with the log. Only a comparison changes it. */
+  /** Log position up to which the index was compared with the log. Only a comparison changes it. */
   comparedPosition: bigint;
   comparedLeafCount: number;
-  /** Time of the last comparison of the whole index, milliseconds since 1970; null before the first. */
+  /** Time of the last comparison of the whole index, in milliseconds since 1970; null before the first. */
   verifiedAt: number | null;
 }
 
@@ -47,11 +47,11 @@ export async function readIndexCheckpoint(pool: pg.Pool, schema: IndexSchema = "
 }
 
 /**
- * Adds the rows of consecutive events to the index, and moves the checkpoint, in one statement. If the statement fails,
- * the edge cannot be used again.
+ * Adds consecutive events to the index and moves the checkpoint, in one statement. If the call fails, discard the edge,
+ * because it already contains the new leaves.
  *
  * @param edge edge of the tree at the checkpoint
- * @param events events after the checkpoint in log order, without the system events of the log
+ * @param events events after the checkpoint in log order, without the log's system events
  * @param position position of the last covered event, which may be a system event
  * @returns the new checkpoint
  * @throws {CheckpointMovedError}
@@ -108,7 +108,7 @@ const EVENT_COLUMNS = {
 
 export const EVENT_COLUMN_NAMES = Object.keys(EVENT_COLUMNS).join(", ");
 /**
- * Returns the SQL that selects rows for the event table. The parameters are arrays, one for each column.
+ * Returns a SELECT statement that converts array parameters, one for each column, to rows for the event table.
  *
  * @param firstParameter number of the first parameter
  * @param from additional items of the FROM clause, with a comma at the end
@@ -128,7 +128,7 @@ export function selectEventParameters(firstParameter: number, from = ""): string
 const FIRST_EVENT_PARAMETER = 7;
 const NEXT_PARAMETER = FIRST_EVENT_PARAMETER + Object.keys(EVENT_COLUMNS).length;
 
-/** The update locks the checkpoint. If another process has moved the checkpoint, the statement inserts nothing. */
+/** Creates the SQL that adds rows. If another process has moved the checkpoint, it inserts nothing. */
 const createAddSql = (schema: IndexSchema) => `
   WITH moved AS (
     UPDATE ${schema}.checkpoint SET position = $3, leaf_count = $4, leaf_position = $5, leaf_event_id = $6
@@ -171,10 +171,7 @@ export function toEventColumns(rows: readonly IndexRow[], firstLeafNumber: bigin
   return Object.keys(EVENT_COLUMNS).map((_, column) => records.map((record) => record[column]));
 }
 
-/**
- * Returns SQL parameters, one array for each column: index keys of events, objects that start with an event, and tree
- * nodes.
- */
+/** Returns array parameters for the other index tables: keys of events, keys of started objects, and tree nodes. */
 export function toKeyColumns(rows: readonly IndexRow[], nodes: readonly TreeNode[]): unknown[][] {
   return [
     rows.flatMap(({ keys }) => keys),
@@ -191,8 +188,8 @@ function toText(text: string): string {
 }
 
 /**
- * Completes the rows of consecutive events: adds the subjects and origins that they inherit from earlier rows of the
- * index and from each other.
+ * Converts the facts of consecutive events to index rows. The rows inherit subjects and origins from earlier rows of
+ * the index, and from earlier events of the same call.
  *
  * @param lastPosition position of the last event before the given events
  */

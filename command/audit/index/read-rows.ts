@@ -6,7 +6,7 @@ import { type AuditEvent, type LogEvent, toLogEvent } from "../log/audit-event.t
 import type { AuditIndex, RowQuery, RowReference } from "./audit-index.ts";
 import { toKey } from "./index-keys.ts";
 
-/** The audit index, which finds events, and the event log, which contains them. */
+/** The audit index, which finds events, and a client of the event log, which contains them. */
 export interface IndexedLog {
   client: EventStoreDBClient;
   index: AuditIndex;
@@ -16,20 +16,20 @@ export interface IndexedEvent extends LogEvent {
   row: RowReference;
 }
 
-/** Problem of an event that the index knows, but the log lacks, because its stream was deleted. */
+/** `problem` of an event that is in the index, but not in the log, because its stream was deleted. */
 export const MISSING_IN_LOG = "missing_in_log";
 
-/** Problem of an event that the index knows, but the log cannot return. */
+/** `problem` of an event that is in the index, but that the log refuses to return. */
 const UNREADABLE_IN_LOG = "unreadable_in_log";
 
-/** Number of events that are read at a time. The limit saves memory if a reader stops early. */
+/** Default number of events per page. Small pages save memory if a reader stops early. */
 const PAGE_SIZE = 200;
 
 /**
- * Yields the events that match a query, page by page, so that a slow reader occupies no database connection.
+ * Yields the events that match a query, page by page. A slow reader occupies no database connection between pages.
  *
  * @param limit maximum number of events; undefined for all
- * @param maxPageSize number of events that are read at a time, for a caller that may stop early
+ * @param maxPageSize maximum number of events per page; smaller pages suit a caller that may stop early
  * @throws {LogUnavailableError}
  * @throws the error of the database
  */
@@ -51,7 +51,7 @@ export async function* readIndexedEvents(
   }
 }
 
-/** Reads the events of rows from the log, in the order of the rows. */
+/** Reads the events of index rows from the log, in the same order. */
 async function readRows({ client, index }: IndexedLog, rows: readonly RowReference[]): Promise<IndexedEvent[]> {
   const [first, last] = [rows[0], rows.at(-1)].map((row) => row?.position).sort((a = 0n, b = 0n) => (a < b ? -1 : 1));
   if (first === undefined || last === undefined) return [];
@@ -67,7 +67,7 @@ async function readRows({ client, index }: IndexedLog, rows: readonly RowReferen
   });
 }
 
-/** Maximum ratio of all events to needed events for which one call reads a whole range of the log. */
+/** Maximum ratio of all events to needed events in a range of the log that is read with one call. */
 const MAX_RANGE_FACTOR = 8;
 
 type FoundEvents = Map<bigint, StoredEvent | typeof UNREADABLE_IN_LOG>;
@@ -93,7 +93,7 @@ async function readRange(
 
 const MAX_RUN = 50;
 
-/** Reads the events stream by stream, with one call for up to 50 consecutive revisions. */
+/** Reads the events of rows stream by stream. One call reads up to 50 consecutive revisions. */
 async function readRuns(client: EventStoreDBClient, rows: readonly RowReference[]): Promise<FoundEvents> {
   const runs: RowReference[][] = [];
   for (const row of [...rows].sort(compareRevisions)) {
@@ -156,7 +156,7 @@ async function readRun(client: EventStoreDBClient, run: readonly RowReference[],
   }
 }
 
-/** Describes an event from its index row, because the log does not return the event. */
+/** Describes an event that the log does not return, with the facts in its index row. */
 function describeRow(row: RowReference, problem: string): AuditEvent {
   const { position, stream, revision, eventId: id, type, storedAt, occurredAt, clinics } = row;
   const [actorType, ...actorId] = row.actor?.split(":") ?? [];

@@ -17,11 +17,13 @@ interface RebuildOptions extends Pick<PublishOptions, "client" | "signer"> {
   /** If true, the tree of the new index may differ from the published tree heads. */
   isNewTree: boolean;
   onProgress(progress: ScanProgress): void;
-  /** Called if a statement that still uses the live index delays its replacement. */
+  /** Called once if the rebuild must wait for a statement that still uses the live index. */
   onBlocked(): Promise<void>;
 }
 
-/** Rights of the audit service, by table of an index. The order is that in which {@link fillIndex} locks the tables. */
+/**
+ * Database rights of the audit service, by table. The tables are in the order in which {@link fillIndex} locks them.
+ */
 const TABLES = {
   checkpoint: "SELECT, UPDATE",
   event: "SELECT, INSERT",
@@ -40,7 +42,7 @@ const listTables = (schema: string) =>
     .map((table) => `${schema}.${table}`)
     .join(", ");
 
-/** Creates the tables of the new index. Postgres runs the statements of one query in one transaction. */
+/** Creates the tables of the new index. Its statements run in one transaction, because they are one `query` call. */
 const CREATE_SQL = `
   DROP SCHEMA IF EXISTS audit_next CASCADE;
   CREATE SCHEMA audit_next;

@@ -18,7 +18,7 @@ interface FillOptions {
   client: EventStoreDBClient;
   pool: pg.Pool;
   schema: IndexSchema;
-  /** Called after each batch, with the log position that the index now covers and the number of added events. */
+  /** Called after each batch, with the covered log position and the number of events, including system events. */
   onAdded(position: bigint, count: number): Promise<void> | void;
 }
 
@@ -33,10 +33,10 @@ const MAX_PENDING = 2 * MAX_BATCH;
 
 const PROGRESS_INTERVAL_MS = 10_000;
 
-/** Pause after a small batch. With a batch for nearly every event, Postgres would need several times as much CPU. */
+/** Pause after a batch that is not full. Larger batches save most of the CPU time in Postgres. */
 const BATCH_PAUSE_MS = 20;
 
-/** Interval at which filling is tried again after an error that only an operator can resolve. */
+/** Delay before the next attempt after an error that only an operator can resolve. */
 const STOP_CHECK_INTERVAL_MS = 5_000;
 
 /**
@@ -70,7 +70,7 @@ interface PendingEvent {
 }
 
 /**
- * Fills an index from its checkpoint on, until the signal aborts.
+ * Fills an index, starting after its checkpoint, until the signal aborts.
  *
  * @param endPosition log position at which the fill ends; undefined to follow the log
  * @throws {DifferentLogError}

@@ -11,7 +11,7 @@ import { decryptEvent, decryptFields, isDecryptionError } from "../../../shared/
 
 /**
  * An event in the form in which auditors see it. Except for `problem` and `erased`, all members depend only on the
- * stored event, so that every release exports the same event and computes the same leaf of the tree.
+ * stored event. Therefore, every release exports the same event and computes the same leaf of the tree.
  */
 export interface AuditEvent extends NamedMetadata {
   position: string;
@@ -21,7 +21,7 @@ export interface AuditEvent extends NamedMetadata {
   id: string;
   type: string;
   storedAt: Instant;
-  /** Stored metadata without a member of its own, for example from a newer release. Absent if it is empty. */
+  /** Stored metadata that has no other member in this interface, for example from a newer release. Absent if empty. */
   metadata?: unknown;
   /** Data as stored, with placeholders for secrets. Personal data is decrypted in lists, but not in exports. */
   data: unknown;
@@ -49,8 +49,8 @@ export function toLogEvent(event: StoredEvent, position = event.position?.commit
 }
 
 /**
- * Converts a stored event to the form for auditors without validating it, so that `problem` is absent. The parameters
- * are those of {@link toLogEvent}.
+ * Converts a stored event to the form for auditors, without validation. `problem` is always absent. The parameters are
+ * those of {@link toLogEvent}.
  */
 export function toAuditEvent(event: StoredEvent, position = event.position?.commit): AuditEvent {
   const { namedMetadata, otherMetadata } = separateMetadata(toAuditableValue(event.metadata));
@@ -67,7 +67,7 @@ export function toAuditEvent(event: StoredEvent, position = event.position?.comm
   };
 }
 
-/** Validates an event from an export against the event catalog. The exported data lacks only secrets. */
+/** Validates an event from an export against the event catalog. In an export, placeholders replace the secrets. */
 export function parseAuditEvent(auditEvent: AuditEvent): LogEvent {
   const names = Object.keys(NAMED_MEMBERS) as (keyof NamedMetadata)[];
   const namedMetadata = Object.fromEntries(names.map((name) => [NAMED_MEMBERS[name][0], auditEvent[name]]));
@@ -159,11 +159,11 @@ const NAMED_MEMBERS: { [Name in keyof NamedMetadata]: [storedName: string, hasFo
 const OMITTED_MEMBERS = ["traceparent"];
 
 /**
- * Separates the metadata of a stored event into the members that audit events name and all other metadata. A named
- * member is null if it is missing or has another form. A value with another form stays in the other metadata.
+ * Splits stored metadata into the named members of audit events and all other metadata. If a value is missing or
+ * malformed, the named member is null. A malformed value stays in the other metadata.
  *
- * Exports and leaves of the tree contain the result, so every release must return the same for the same metadata. The
- * rules therefore do not depend on the event catalog, and they must never change.
+ * Exports and tree leaves contain the result, so all releases must return the same result. Therefore, the rules must
+ * never change, and must not depend on the event catalog.
  *
  * @param metadata auditable value; undefined if the event has no metadata
  */
@@ -192,7 +192,7 @@ export function toRecordedEvent({ auditEvent, catalogEvent }: LogEvent): Recorde
   return catalogEvent && ({ ...catalogEvent, ...recordedFields } as RecordedEvent);
 }
 
-/** An event with its personal data. */
+/** An event after an attempt to decrypt its personal data. */
 export interface RevealedEvent {
   auditEvent: AuditEvent;
   /** The event in the form that aggregates fold, or the reason why this release cannot read it. */
@@ -200,8 +200,8 @@ export interface RevealedEvent {
 }
 
 /**
- * Decrypts an event's personal data. If the data was erased, the event has neutral values and the mark `erased`. If the
- * data cannot be decrypted, for example because the data key is missing, the event stays encrypted and names the problem.
+ * Decrypts an event's personal data. If the data was erased, the event has neutral values, and `erased` is true. If the
+ * data cannot be decrypted, for example because the data key is missing, it stays encrypted, and `problem` says why.
  *
  * @throws {KeyStoreUnavailableError}
  */

@@ -3,7 +3,7 @@ import { ApiError } from "../../../shared/http/api-error.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { queryReadModels } from "./read-models.ts";
 
-/** Maximum number of names in a response, below the number of ids that the index stores for an access. */
+/** Maximum number of names in a response. Lower than the number of ids that the index stores for an access. */
 const MAX_NAMES = 900;
 
 export interface RecordName {
@@ -61,7 +61,7 @@ const NAMES_SQL = [...NAMED_TABLES.map(createTableSql), APPOINTMENTS_SQL, APPLIC
 const UUIDS = /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/g;
 
 /**
- * Finds the names of the records whose ids occur in a value, as far as the reader may see these records.
+ * Finds the names of the records whose ids occur in a value. Omits records that the reader may not see.
  *
  * @param clinicIds ids of the permitted clinics; null for all clinics
  * @returns null if the read models are unavailable

@@ -52,9 +52,9 @@ const MATCHES_SQL = `SELECT a.appointment_id, NULL::timestamptz AS moved_from
      AND former.time <> a.scheduled_at`;
 
 /**
- * Parameters: $1 is the clinic, $2 and $3 are the start and the end of the day (null for no limit). $4 is null, or an
- * array with the starts of minutes: only appointments during such a minute match, even if they started on the day
- * before. `movedFrom` is the former start time, if the row lists the appointment there.
+ * Selects the appointments of a day. In a row for a former time, `movedFrom` is this time. Parameters: $1 is the
+ * clinic, $2 and $3 are the start and the end of the day (null for no limit). $4 is null, or an array with the starts
+ * of minutes. With $4, only appointments during one of these minutes match, even if they started on the day before.
  */
 const APPOINTMENTS_SQL = `WITH match AS (${MATCHES_SQL})
   SELECT a.appointment_id AS id, a.clinic_id AS "clinicId", rfc3339(a.scheduled_at) AS "scheduledAt",
@@ -69,8 +69,8 @@ const APPOINTMENTS_SQL = `WITH match AS (${MATCHES_SQL})
   ORDER BY coalesce(match.moved_from, a.scheduled_at), a.appointment_id LIMIT ${MAX_APPOINTMENTS + 1}`;
 
 /**
- * Lists the appointments of a clinic that start on one day, or that take place at a time of the day, sorted by time. A
- * moved appointment is also listed at its former times.
+ * Lists a clinic's appointments that start on a day, sorted by time. With `time`, lists those that take place at this
+ * time of the day instead. A moved appointment is also listed at its former times.
  *
  * @param permittedClinicIds ids of the clinics in the reader's scope; null for all clinics
  * @throws {ApiError} 503 `read_models_unavailable`

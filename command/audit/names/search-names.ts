@@ -25,9 +25,9 @@ interface FoundName {
 const MAX_RESULTS_PER_KIND = 50;
 
 /**
- * Creates the SQL that selects the names of one kind. `detail` is the species of an animal, or the role of a staff
- * member. Parameters of the SQL: $1 is the pattern, $2 the array of permitted clinics (null for all), $3 the kind (null
- * for all).
+ * Creates the SQL that finds records of one kind by name. SQL parameters: $1 is the pattern, $2 the array of permitted
+ * clinics (null for all), $3 the kind (null for all). In the results, `detail` is the species of an animal, or the role
+ * of a staff member.
  */
 const createKindSql = (kind: FoundName["kind"], columns: string, from: string, nameColumn: string) =>
   `(SELECT '${kind}' AS kind, ${columns} FROM ${from}
@@ -58,8 +58,8 @@ const SEARCH_SQL = [
 ].join("\n UNION ALL ");
 
 /**
- * Finds customers, animals and staff members by a part of their name. The comparison ignores case by Unicode's full
- * case mapping. For example, ς equals σ, ß equals ss, and ı equals i.
+ * Finds customers, animals and staff members by a part of their name. Ignores case, with Unicode's full case mapping.
+ * For example, ς equals σ, ß equals ss, and ı equals i.
  *
  * @param permittedClinicIds ids of the clinics in the reader's scope; null for all clinics
  * @returns the results by kind, each sorted by name

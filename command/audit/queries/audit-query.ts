@@ -3,21 +3,21 @@ import type { AuditAction } from "../../../shared/domain/events/audit.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import type { IndexedLog } from "../index/read-rows.ts";
 
-/** Source of a query's events, and the scope of its reader. */
+/** Sources that a query reads, and the scope of the reader. */
 export interface ReadOptions extends IndexedLog {
   dataKeys: DataKeys;
   /**
-   * Ids of the clinics in the reader's scope; null for all clinics. An operator who can connect to the event log can read
-   * all of it anyway.
+   * Ids of the clinics in the reader's scope; null for all clinics. Operators get null, because they can read the whole
+   * event log anyway.
    */
   permittedClinicIds: readonly string[] | null;
-  /** Ends a list whose reader has left. */
+  /** If the signal aborts, a list ends without an error. */
   signal?: AbortSignal;
 }
 
-/** A query of the event log, which the HTTP API and the command line offer in the same way. */
+/** A query of the event log, shared by the HTTP API and the command line. */
 export interface AuditQuery<Schema extends z.ZodType = z.ZodType, Result = unknown> {
-  /** Name of the query in the recorded access. */
+  /** Name of the query in the recorded access, and its path in the HTTP API. */
   action: AuditAction;
   schema: Schema;
   /**
@@ -31,10 +31,13 @@ export interface AuditQuery<Schema extends z.ZodType = z.ZodType, Result = unkno
   run(query: z.output<Schema>, options: ReadOptions): Promise<Result>;
 }
 
-/** List whose items are read during the iteration. The generator's return value describes the end of the list. */
+/**
+ * A list whose items are read while the caller iterates. The return value of the generator describes the end of the
+ * list.
+ */
 export type ItemStream<Item> = AsyncGenerator<Item, ListEnd, void>;
 
-/** Members of the last line of a streamed response, in addition to the number of items. */
+/** End of a list: members of the `end` object in the last line of a response. */
 interface ListEnd {
   /** Value of the parameter `after` for the next page; null if the list is complete. */
   next?: string | null;
@@ -52,9 +55,10 @@ export class StreamNotFoundError extends Error {
 }
 
 /**
- * Yields items up to the limit. If the limit is reached, `next` continues the list, which may contain no more items.
+ * Yields items up to the limit. If the limit is reached, `next` is the position of the last item, even if no items
+ * follow.
  *
- * @param limit undefined for all items
+ * @param limit maximum number of items; undefined for all items
  */
 export async function* limitItems<Item extends { position: string }>(
   items: AsyncIterable<Item>,

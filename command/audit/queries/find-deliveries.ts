@@ -3,7 +3,7 @@ import { z } from "zod";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { exactlyOne, getCategoryName, streamField } from "./query-fields.ts";
 
-/** Query for deliveries: of an appointment or an endpoint (`stream`), or a single delivery by its id (`delivery`). */
+/** Selects all deliveries of an appointment or endpoint (`stream`), or a single delivery by its id (`delivery`). */
 export const deliveriesQuerySchema = z
   .strictObject({ stream: streamField.optional(), delivery: uuid.optional() })
   .refine(...exactlyOne("stream", "delivery"));
@@ -23,7 +23,7 @@ const attemptsSql = `SELECT json_agg(json_build_object('number', t.number, 'star
   FROM (SELECT * FROM webhooks.attempt WHERE delivery_id = d.delivery_id
     ORDER BY number DESC LIMIT ${MAX_ATTEMPTS_PER_DELIVERY}) t`;
 
-/** Selects the start of the last attempt from the attempts, because a delivery is updated only at an attempt's end. */
+/** Selects the start time of a delivery's last attempt. The delivery's own row is updated only when an attempt ends. */
 const lastStartSql =
   "SELECT started_at FROM webhooks.attempt WHERE delivery_id = d.delivery_id ORDER BY number DESC LIMIT 1";
 
@@ -44,8 +44,8 @@ const statements = {
 };
 
 /**
- * Finds the deliveries that match a query and belong to the permitted clinics, with their attempts. The newest delivery
- * comes first.
+ * Finds the deliveries that match a query and belong to the permitted clinics, with their attempts. Sorts the newest
+ * delivery first.
  *
  * @param clinicIds ids of the permitted clinics; null for all clinics
  * @throws {Error} the error of the database
@@ -61,7 +61,7 @@ export async function findDeliveries(
   return (await pool.query<AuditedDelivery>({ ...statement, values: [value, clinicIds] })).rows;
 }
 
-/** Selects the statement for a query. Returns undefined for a stream that cannot have deliveries. */
+/** Returns the SQL statement and its value for a query. Returns undefined for a stream that cannot have deliveries. */
 function selectStatement({ stream = "", delivery }: DeliveriesQuery) {
   if (delivery !== undefined) return { statement: statements.delivery, value: delivery };
   const category = getCategoryName(stream);
@@ -71,8 +71,8 @@ function selectStatement({ stream = "", delivery }: DeliveriesQuery) {
 }
 
 /**
- * Returns the ids of the appointments and clinics of deliveries, which are recorded with the access. The event log does
- * not show which records a delivery contains.
+ * Returns the ids of the appointments and clinics of deliveries, without duplicates. They are recorded with the access,
+ * because the event log does not show which records a delivery contains.
  */
 export function describeDelivered(deliveries: readonly AuditedDelivery[]): { found: string[]; clinicIds: string[] } {
   const found = deliveries.flatMap(({ appointmentId }) => appointmentId ?? []);

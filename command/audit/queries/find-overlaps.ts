@@ -12,7 +12,7 @@ const overlapsQuerySchema = z.strictObject({ clinic: uuid });
 /** An overlap and the event that created it, or an event that cannot be checked and its `problem`. */
 export type OverlapFinding = Pick<AuditEvent, "position" | "stream" | "revision" | "problem"> & Partial<Overlap>;
 
-/** Types of the events that change reservations, or the number of places of a resource. */
+/** Types of the events that change reservations or the capacity of a resource. */
 export const OVERLAP_TYPES = ["ResourceAdded", "SandboxReset", "PlaceReserved", "PlaceReleased"];
 
 /** Finds overlaps among all reservations of a clinic. */
@@ -29,7 +29,8 @@ export const overlapsQuery: AuditQuery<typeof overlapsQuerySchema, ReturnType<ty
 };
 
 /**
- * Yields each overlap once, with the event that created it, and each event that cannot be checked.
+ * Finds overlaps of reservations. Yields each overlap once, with the event that created it. Also yields each event that
+ * cannot be checked.
  *
  * @param events events of the types {@link OVERLAP_TYPES}, from the start of the log, in log order
  * @returns number of events that were checked

@@ -40,8 +40,9 @@ const listQuerySchema = z
 type ListQuery = z.output<typeof listQuerySchema>;
 
 /**
- * Lists the matching events that the reader may see, in log order or reverse order. For the events of a stream, the
- * query reads only the log, not the index. The iteration throws errors, such as {@link LogUnavailableError}.
+ * Lists the matching events that the reader may see, in log order or reverse order. For a single stream, the query
+ * reads only the log and does not need the index. Errors, such as {@link LogUnavailableError}, can also be thrown
+ * during the iteration.
  */
 export const eventsQuery: AuditQuery<typeof listQuerySchema, ItemStream<AuditEvent>> = {
   action: "events",
@@ -56,7 +57,10 @@ export const eventsQuery: AuditQuery<typeof listQuerySchema, ItemStream<AuditEve
   },
 };
 
-/** Yields the events that the reader may see. The check uses the events themselves, and does not trust the index. */
+/**
+ * Yields the events that the reader may see, with decrypted personal data. Checks each event itself instead of relying
+ * on the index.
+ */
 async function* reveal(
   events: AsyncIterable<LogEvent>,
   { permittedClinicIds, dataKeys, signal }: ReadOptions,

@@ -6,7 +6,7 @@ import type { AuditEvent } from "../log/audit-event.ts";
 
 const eventTypes = new Set<string>(categories.flatMap(({ events }) => Object.keys(events)));
 
-/** Time of an event that a query uses: the time when the event occurred, or the time when the log stored the event. */
+/** Time of an event: `occurred`, as reported by its writer, or `stored`, as recorded by the log. */
 export const timeBasisField = z.enum(["occurred", "stored"]).default("occurred");
 export type TimeBasis = z.infer<typeof timeBasisField>;
 
@@ -28,12 +28,12 @@ export const filterFields = {
     .optional(),
 };
 
-/** A rule that several fields of a query must fulfil together, as parameters of `refine`. */
+/** A rule for a combination of query fields, as the arguments of zod's `refine`. */
 type Rule<Query> = [isFulfilled: (query: Query) => boolean, issue: { path?: string[]; message: string }];
 
 /**
- * Rule for a time range. An empty range is refused, because the auditor could conclude that no events match the
- * filters.
+ * Rule that rejects an empty time range. Otherwise, an auditor could conclude from an empty list that no events match
+ * the filters.
  */
 export const nonEmptyRange: Rule<{ from?: string | undefined; to?: string | undefined }> = [
   ({ from, to }) => from === undefined || to === undefined || from < to,
@@ -133,7 +133,7 @@ export const pageFields = {
 };
 type PageQuery = z.output<z.ZodObject<typeof pageFields>>;
 
-/** Returns the exclusive bounds of the log positions that a list query reads, and the direction. */
+/** Returns the range of log positions that a list query reads, with exclusive bounds, and the direction. */
 export function toRange({ order, after }: Pick<PageQuery, "order" | "after">, logEnd: bigint) {
   const end = logEnd + 1n;
   if (order === "oldest") return { after, before: end, isNewestFirst: false };

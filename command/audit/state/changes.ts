@@ -39,8 +39,8 @@ function* compareFields(path: string, fieldsBefore: Fields, fieldsAfter: Fields)
 }
 
 /**
- * Returns the fields of an object, or the items of a list by id. Returns undefined for a value that is compared as a
- * whole.
+ * Returns the fields of an object, or the items of a list by id. Returns undefined for a value without fields or ids,
+ * which is compared as a whole.
  *
  * @param counterpart the value to compare with; if `value` is an empty list, the items of `counterpart` decide whether
  *   the lists are compared by id

@@ -32,14 +32,16 @@ export interface ReplayStep {
   event: AuditEvent;
   changes: Change[];
   state: unknown;
-  /** Reason why changes and state are unknown: this release cannot read this event or an earlier one of the stream. */
+  /**
+   * Reason why changes and state are unknown: this release cannot read this event, or an earlier event of the stream.
+   */
   problem?: string;
 }
 
 /**
- * Lists each event of a stream, with the fields that the event changed and the resulting state. If this release cannot
- * read an event, this step and all later steps have no changes, and their state is null. The iteration throws the
- * errors of {@link foldStream}, and {@link StreamNotFoundError}.
+ * Lists each event of a stream, with the fields that the event changed and the resulting state. From the first event
+ * that this release cannot read, all steps have no changes, and their state is null. The iteration throws the errors of
+ * {@link foldStream}, and {@link StreamNotFoundError}.
  */
 export const replayQuery: AuditQuery<typeof replayQuerySchema, ItemStream<ReplayStep>> = {
   action: "replay",
@@ -58,7 +60,7 @@ async function* replayStream(stream: string, options: ReadOptions): ItemStream<R
   return {};
 }
 
-/** An event, and the states of the stream before and after the event. The state before the first event is undefined. */
+/** An event, and the states of the stream before and after it. The state before the first event is undefined. */
 interface StateTransition {
   event: AuditEvent;
   stateBefore: unknown;
@@ -120,9 +122,9 @@ foldsByCategory.set("sandbox", (_, event) => {
 });
 
 /**
- * Returns the function that folds the events of a stream: the `evolve` function of the stream's aggregate. For a
- * sandbox, the state is taken from the last reset. For other categories without an aggregate, the state contains the
- * latest data by event type.
+ * Returns the function that folds the events of a stream. For a category with an aggregate, this is the aggregate's
+ * `evolve` function. For a sandbox, the state is that of the last reset. For any other category, the state contains the
+ * latest data of each event type.
  */
 export function getFold(stream: string): Fold {
   return foldsByCategory.get(getCategoryName(stream)) ?? keepLastOfEachType;

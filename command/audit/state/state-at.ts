@@ -6,7 +6,7 @@ import { getEventTime, streamField, type TimeBasis, timeBasisField } from "../qu
 import { type Change, findChanges } from "./changes.ts";
 import { foldStream, UnreadableStreamError } from "./replay.ts";
 
-/** Returns true for the events of a stream at or before a point in its history. */
+/** Returns true if an event is at or before a point in the history of its stream. */
 type IsUpToPoint = (event: AuditEvent, timeBasis: TimeBasis) => boolean;
 
 /**
@@ -57,7 +57,7 @@ export interface StateDiff {
 }
 
 /**
- * Returns the state of a stream at a point in the stream's history, computed with the same code as in the service. If
+ * Returns the state of a stream at a point in its history, computed with the same fold functions as in the commands. If
  * the point is a time, folds the events that had occurred (or had been stored) by then, in stream order. Throws the
  * errors of {@link foldStream}, {@link StreamNotFoundError}, and {@link UnreadableStreamError}.
  */

@@ -9,8 +9,8 @@ export interface Leaf {
 }
 
 /**
- * An event as in an export, but without the member `problem`, which depends on the release that reads the event. A leaf
- * must be the same in all releases.
+ * An event as in an export, but without `problem`. That member depends on the release, and a leaf must be the same in
+ * all releases.
  */
 export type LeafEvent = Omit<AuditEvent, "problem">;
 
@@ -26,8 +26,8 @@ const LEAF_CATEGORIES = new Set([
 
 /**
  * Returns true if an event is a leaf. Events of other programs are not leaves, because these programs may delete them.
- * The rule must not depend on the event catalog. Otherwise, an older release would publish trees without the events of
- * newer categories.
+ * The rule must not depend on the event catalog. Otherwise, an older release would omit events of newer categories from
+ * the tree.
  */
 export function isLeaf(event: AuditEvent): boolean {
   if (LEAF_CATEGORIES.has(getCategoryName(event.stream))) return true;
@@ -35,7 +35,7 @@ export function isLeaf(event: AuditEvent): boolean {
   return [occurredAt, actor, correlationId, causationId, schemaVersion].every((value) => value !== null);
 }
 
-/** Returns the leaf of an event. All texts and numbers of an audit event have a canonical form. */
+/** Returns the leaf of an event. Never throws, because all audit events have a canonical form. */
 export function toLeaf({ problem: _, ...event }: AuditEvent): Leaf {
   return { event, hash: hashLeaf(toCanonicalJson(event)) };
 }

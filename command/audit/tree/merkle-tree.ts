@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 
-/** Prefixes of hashed bytes (RFC 6962, section 2.1), so that no node of the tree can be mistaken for a leaf. */
+/** Prefixes of the hashed bytes (RFC 6962, section 2.1). They prevent an inner node from being mistaken for a leaf. */
 const LEAF_PREFIX = Buffer.from([0x00]);
 const NODE_PREFIX = Buffer.from([0x01]);
 
@@ -36,8 +36,8 @@ export interface TreeNode {
 }
 
 /**
- * The right edge of a tree to which leaves are added: the hashes of each level that no stored node covers yet. The edge
- * is sufficient to add leaves and to compute the root.
+ * The right edge of a growing tree. It holds the hashes of each level that no stored node covers yet. These hashes
+ * suffice to add leaves and to compute the root.
  */
 export class TreeEdge {
   size: number;
@@ -84,7 +84,7 @@ function listPeaks(hashes: readonly Buffer[]): Buffer[] {
   return [joinHashes(hashes.slice(0, width)), ...listPeaks(hashes.slice(width))];
 }
 
-/** Computes the root hash of a complete subtree from all its hashes at one level. Their number is a power of 2. */
+/** Computes the root hash of a complete subtree from its hashes at one level. Their number must be a power of 2. */
 function joinHashes(hashes: readonly Buffer[]): Buffer {
   const [first, ...others] = hashes;
   if (!first) throw new RangeError("a subtree has at least one hash");
@@ -163,12 +163,12 @@ export function computeRootOfLeaf(
 }
 
 /**
- * Computes a tree's root hashes at two sizes from a consistency path (RFC 9162, section 2.1.4.2). If both hashes are
- * those of the tree heads, the later state contains the leaves of the earlier state, unchanged and in their order.
+ * Computes a tree's root hashes at two sizes from a consistency path (RFC 9162, section 2.1.4.2). If both match the
+ * root hashes of the tree heads, the later tree starts with the leaves of the earlier tree.
  *
- * @param fromSize number of leaves of the earlier state, at least 1
- * @param toSize number of leaves of the later state, at least `fromSize`
- * @returns undefined if the path does not have the length that the sizes require
+ * @param fromSize number of leaves of the earlier tree, at least 1
+ * @param toSize number of leaves of the later tree, at least `fromSize`
+ * @returns undefined if the length of the path does not match the sizes
  */
 export function computeConsistentRoots(
   fromSize: number,

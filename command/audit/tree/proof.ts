@@ -10,13 +10,13 @@ export const CONSISTENCY_PROOF_FORMAT = "clinic-service-audit-consistency-proof/
 
 const pathSchema = z.array(hashSchema).max(64);
 
-/** Proof that an event is a leaf of the tree. Except for this event, it contains only hashes. */
+/** Proof that an event is a leaf of the tree. Besides the event and the tree head, it contains only hashes. */
 const inclusionProofSchema = z.strictObject({
   format: z.literal(INCLUSION_PROOF_FORMAT),
   event: z.looseObject({ position: z.string(), id: z.string() }),
   /** Number of the leaf, counted from 0. */
   index: z.int().min(0),
-  /** Hashes from the leaf to the root, in hex. */
+  /** Hashes that lead from the leaf to the root, in hex. */
   path: pathSchema,
   head: z.unknown(),
 });
@@ -41,7 +41,7 @@ const documentSchema = z.union([signedTreeHeadSchema, inclusionProofSchema, cons
 /**
  * Verifies a file with a tree head, an inclusion proof or a consistency proof, using only the file and trusted keys.
  *
- * @param expectedHeads tree heads that the verifier holds; each must be in the file
+ * @param expectedHeads tree heads that the file must contain
  */
 export async function verifyProof(
   bytes: Uint8Array,
@@ -64,7 +64,7 @@ export async function verifyProof(
   return { ok: true, ...result };
 }
 
-/** @param value parsed JSON of the document, because the parsed `document` lacks a member named `__proto__` */
+/** @param value the document before validation, which drops members named `__proto__` */
 async function verifyDocument(
   document: z.infer<typeof documentSchema>,
   value: unknown,

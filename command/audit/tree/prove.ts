@@ -9,8 +9,8 @@ import { createChangedLogError, TreeHeadError } from "./published-heads.ts";
 import type { SignedTreeHead, TreeHead } from "./tree-head.ts";
 
 /**
- * Finds a leaf in the index when the index covers the log, and reads the leaf's event from the log. Returns undefined if
- * index or log does not have it. The errors are those of {@link AuditIndex.awaitLogEnd}.
+ * Waits until the index covers the log, finds a leaf in the index, and reads its event from the log. Returns undefined
+ * if the index or the log does not contain the event. Throws the errors of {@link AuditIndex.awaitLogEnd}.
  */
 export async function findLeafEvent(
   { client, index }: IndexedLog,
@@ -23,9 +23,9 @@ export async function findLeafEvent(
 }
 
 /**
- * Proves that an event of the log is in the tree of a head, with hashes from the index.
+ * Creates the proof that an event is in the tree of a head. Reads the hashes from the index.
  *
- * @throws {TreeHeadError} if the tree of the index is not that of the head
+ * @throws {TreeHeadError} if the tree of the index does not match the head
  */
 export async function proveInclusion(
   index: AuditIndex,
@@ -55,7 +55,7 @@ export async function proveConsistency(index: AuditIndex, from: SignedTreeHead, 
   return { format: CONSISTENCY_PROOF_FORMAT, from, to, path: toHex(path) };
 }
 
-/** Throws {@link TreeHeadError} if a shorter log has replaced the log, so that the index lacks leaves of the head. */
+/** Reads a path. Throws {@link TreeHeadError} if the index lacks its hashes, because a shorter log replaced the log. */
 async function readPath(head: TreeHead, read: () => Promise<Buffer[]>): Promise<Buffer[]> {
   try {
     return await read();

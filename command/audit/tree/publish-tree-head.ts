@@ -28,15 +28,15 @@ export interface PublishOptions extends CompareOptions {
 }
 
 interface Publication {
-  /** The tree head that was published last; undefined if the log has no events. */
+  /** The last published tree head; undefined if there is none. */
   head: SignedTreeHead | undefined;
-  /** True if this call has published the head. False if only tree heads are new, or if the signal aborted first. */
+  /** True if this call published the head; false if there was nothing to publish, or the signal aborted first. */
   isNew: boolean;
 }
 
 /**
- * Signs and appends a head of the tree over all current events of the log, if the new events are not only tree heads.
- * First compares new rows of the index with the log, so that a head never covers a row that differs from the log.
+ * Signs and appends a head of the tree over all events of the log. Publishes nothing if there are no new events except
+ * tree heads. First compares the new rows of the index with the log, so that the head never covers a damaged row.
  *
  * @throws {IndexDamagedError} if the index differs from the log
  * @throws {DifferentLogError}
@@ -69,7 +69,7 @@ export async function publishTreeHead(options: PublishOptions): Promise<Publicat
 }
 
 /**
- * Compares the whole index with the log, and its tree with each published head of the current tree.
+ * Compares the whole index with the log. Then compares the index's tree with each published head of the current tree.
  *
  * @returns position and number of leaves that were compared; undefined if the signal aborted first
  * @throws {IndexDamagedError} at the first difference
@@ -101,9 +101,9 @@ export type PublicationOutcome = (typeof PUBLICATION_OUTCOMES)[number];
 const MAX_CHECK_INTERVAL_MS = 60_000;
 
 /**
- * Publishes a tree head whenever the last one is older than the interval and the log has new events, until the signal
- * aborts. Also verifies the whole index once a day. The time of the last tree head comes from the log, so restarts and
- * other processes neither delay nor repeat a publication.
+ * Publishes tree heads until the signal aborts. A head is due if the last one is older than the interval and the log
+ * has new events. The age of the last head is read from the log, so restarts and other processes neither delay nor
+ * repeat a publication. Also verifies the whole index once a day.
  */
 export async function runTreeHeadPublisher(options: PublisherOptions, signal: AbortSignal): Promise<void> {
   const checkIntervalMs = Math.min(options.intervalMs, MAX_CHECK_INTERVAL_MS);
@@ -122,10 +122,10 @@ export async function runTreeHeadPublisher(options: PublisherOptions, signal: Ab
 
 const VERIFICATION_INTERVAL_MS = 86_400_000;
 
-/** Interval at which each process checks whether the daily verification is due. After a failure, it is still due. */
+/** Interval at which each process checks whether the daily verification is due. A failed verification remains due. */
 const CHECK_DUE_INTERVAL_MS = 3_600_000;
 
-/** Verifies the whole index once a day, in one of the processes. */
+/** Verifies the whole index, unless a process has verified it in the last 24 hours. */
 function verifyIfDue(options: PublisherOptions, signal: AbortSignal): Promise<boolean> {
   return runJob("audit index not verified", options, signal, async () => {
     const { verifiedAt } = await readIndexCheckpoint(options.pool);
@@ -154,7 +154,7 @@ function publishIfDue(options: PublisherOptions, signal: AbortSignal): Promise<b
   });
 }
 
-/** Runs a job. Counts an error, and writes it to the application log with a message. Returns false after an error. */
+/** Runs a job. If the job fails, counts the failure, logs the error with `message`, and returns false. */
 async function runJob(
   message: string,
   { logger, countOutcome }: PublisherOptions,

@@ -15,7 +15,7 @@ export const TREE_HEAD_STREAM = toStreamName(auditTreeStreams, "heads");
 
 export type PublishedHead = RecordedEvent<AuditTreeEvent>;
 
-/** The published tree heads do not match the log or the signing keys. The message names the difference. */
+/** The published tree heads do not match the log or the signing keys. The message describes the difference. */
 export class TreeHeadError extends Error {
   override readonly name = "TreeHeadError";
 }
@@ -45,8 +45,8 @@ export async function requireTree(
 }
 
 /**
- * Requires that the tree of an index matches the published heads of the current tree. Considers only heads in the part
- * of the log that the index covers.
+ * Requires that the tree of an index matches all published heads of the current tree. Ignores heads after the position
+ * that the index covers.
  *
  * @param newTreeCommand command that ignores the published heads; the error message recommends it
  * @throws {TreeHeadError}
@@ -67,10 +67,10 @@ export async function requirePublishedTree(
 }
 
 /**
- * Reads the last published tree head that this release can read. The tree can continue from this head, even if later
- * heads are unreadable.
+ * Reads the last published tree head that this release can read. Skips later heads that are unreadable.
  *
- * @returns the tree head, undefined if there is none; and the last revision of the stream of tree heads
+ * @returns `lastHead`: the tree head; undefined if there is none. `lastRevision`: the last revision of the tree-head
+ *   stream.
  * @throws {LogUnavailableError}
  */
 export async function readLastHead(
@@ -90,7 +90,8 @@ export async function readLastHead(
 }
 
 /**
- * Finds the last published tree head with the given number of leaves. Returns undefined if there is no such head.
+ * Finds a published tree head by its number of leaves. If several heads match, returns the last of them. Returns
+ * undefined if there is no such head.
  *
  * @param size number of leaves; undefined for the last published tree head
  * @throws {TreeHeadError} if the tree head is not signed with one of the service's keys

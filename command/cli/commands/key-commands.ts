@@ -7,7 +7,7 @@ import { jsonOption, option } from "../../../shared/command-line/option.ts";
 import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
 import { createMasterKeys } from "../../../shared/personal-data/master-keys.ts";
 import { type RotationProgress, rotateDataKeys } from "../../../shared/personal-data/rotate-data-keys.ts";
-import { createPool } from "../../../shared/postgres/pool.ts";
+import { COMMAND_LINE_CONNECT_TIMEOUT_MS, createPool } from "../../../shared/postgres/pool.ts";
 import { readConfig, settings } from "../../../shared/runtime/config.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 
@@ -33,7 +33,7 @@ const COMMAND_NAME = "data-keys rotate";
 
 const STATEMENT_TIMEOUT_MS = 30_000;
 
-/** Wraps all data keys with the current master key. An interruption takes effect after the current batch. */
+/** Re-encrypts (wraps) all data keys with the current master key. An interrupted run stops after the current batch. */
 export const rotateDataKeysCommand = defineCommand({
   name: COMMAND_NAME,
   summary:
@@ -47,6 +47,7 @@ export const rotateDataKeysCommand = defineCommand({
       url: DATABASE_URL,
       applicationName: "data-keys",
       size: 1,
+      connectTimeoutMs: COMMAND_LINE_CONNECT_TIMEOUT_MS,
       statementTimeoutMs: STATEMENT_TIMEOUT_MS,
       logger: createLogger("data-keys", "silent"), // the command reports a lost connection
     });

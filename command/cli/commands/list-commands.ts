@@ -8,7 +8,6 @@ import { buildNameSortSql, READ_MODEL_SCHEMA as S } from "../../../shared/postgr
 import { loadAggregate } from "../../handling/handle.ts";
 import { type Stores, withReadModels } from "../read-models.ts";
 
-/** Maximum number of listed objects. */
 const MAX_ROWS = 1_000;
 
 type Row = Record<string, unknown>;
@@ -20,9 +19,9 @@ interface Listing {
   /** SQL after `SELECT`: the columns and the `FROM` clause. */
   select: string;
   order: string;
-  /** Columns by which the list can be narrowed. */
+  /** Columns that have a filter option. */
   filters: readonly (keyof typeof filterOptions)[];
-  /** Suggested next command: its first words, and the column of the first listed object whose value completes it. */
+  /** Suggested next command: its first words, and the column whose value in the first row completes the command. */
   next: readonly [words: string, column: string];
 }
 

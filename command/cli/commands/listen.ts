@@ -18,16 +18,16 @@ import {
 import { deriveWebhookDeliveryId } from "../../../shared/webhooks/delivery-id.ts";
 
 const WAIT_S = 25;
-/** Time limit for a request to the partner API, which can wait up to `WAIT_S` for an event. */
+/** Time limit for a request to the partner API. The API waits up to `WAIT_S` seconds for an event. */
 const REQUEST_TIMEOUT_MS = (WAIT_S + 30) * 1_000;
 const DELIVERY_TIMEOUT_MS = 10_000;
 const RENEWAL_MS = 60_000;
 const RETRY_DELAYS_MS = { firstMs: 1_000, maxMs: 30_000 };
 
-/** Cursor that skips all events up to now. */
+/** Cursor that skips all earlier events. */
 const LATEST = "latest";
 
-/** The local stack's default. */
+/** Partner API of the local stack. */
 const LOCAL_API = "http://127.0.0.1:8080";
 
 const MAX_ANSWER_CHARACTERS = 200;
@@ -40,7 +40,9 @@ const installationsBody = z.object({
 const event = z.object({ id: z.guid(), type: z.string() });
 type Event = z.infer<typeof event>;
 
-/** Response with events. `z.custom` keeps the order of members, so forwarded bodies have the same bytes as webhooks. */
+/**
+ * Response with events. `z.custom` keeps the order of members, so that forwarded bodies equal the bodies of webhooks.
+ */
 const eventsBody = z.object({
   events: z.array(z.custom<Event>((value) => event.safeParse(value).success)),
   cursor: z.string().nullable(),
@@ -50,7 +52,7 @@ type Headers = Record<string, string>;
 type ReadApi = (path: string, headers?: Headers) => Promise<unknown>;
 type Deliver = (event: Event) => Promise<void>;
 
-/** Thrown for an error response of the partner API if a retry cannot succeed. */
+/** Error response of the partner API that a retry cannot resolve. */
 class ApiRefusal extends RefusedError {}
 
 export const listenCommand = defineCommand({
@@ -131,8 +133,8 @@ function readSecret(file: string): string {
 }
 
 /**
- * Creates a function that reads from the partner API with a current token. It throws {@link ServerUnavailableError} if
- * another attempt can succeed, and {@link ApiRefusal} if not.
+ * Creates a function that reads from the partner API with a current token. Throws {@link ServerUnavailableError} if a
+ * retry can succeed; otherwise {@link ApiRefusal}.
  */
 function createApiReader(
   application: { api: string; environment: string; clientId: string; clientSecret: string },
@@ -165,7 +167,7 @@ function createApiReader(
   };
 }
 
-/** Creates a function that posts an event to the server, and prints the answer. */
+/** Creates a function that posts an event to the `forward` URL, and prints the response. */
 function createDeliverer(
   { forward, signingSecret, brand }: { forward: string; signingSecret: string; brand: string },
   terminal: Terminal,
@@ -196,7 +198,7 @@ function createDeliverer(
   };
 }
 
-/** Returns the cause of a failed request, because the message of an error from `fetch` does not contain it. */
+/** Describes why a request failed. The cause says more than the message of an error from `fetch`. */
 function describe(error: unknown): string {
   const { message, cause } = error as Error & { cause?: { code?: string; message?: string } };
   return cause?.code ?? cause?.message ?? message;

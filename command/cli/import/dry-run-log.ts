@@ -11,10 +11,10 @@ import { toRecordedEvents } from "./line-log.ts";
 
 /** A stream to which the dry run has appended. */
 interface ExtendedStream {
-  /** Last revision in the event log. In contrast, `revision` includes the appends of the dry run. */
+  /** Last revision of the stream in the event log, without the appends of the dry run. `revision` includes them. */
   loggedRevision: bigint;
   revision: bigint;
-  /** The appended events, as JSON in buffers, which need a third of the memory that objects on the heap would need. */
+  /** The appended events as JSON, one buffer for each append. Objects would need three times as much memory. */
   appends: Buffer[];
 }
 

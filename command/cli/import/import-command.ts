@@ -14,10 +14,10 @@ import { type Line, readLines, withInput } from "./import-lines.ts";
 import { createImportReport } from "./import-report.ts";
 import { applyLines, type ImportSurvey } from "./import-run.ts";
 
-/** Maximum number of lines in a file. Each line needs 100 bytes of memory, and in a dry run also its events. */
+/** Maximum number of lines in a file. Each line needs 100 bytes of memory. A dry run also keeps the line's events. */
 const MAX_LINES = 1_000_000;
 
-/** Path of the example, also in the built product. */
+/** Path of an example file, which the build copies, too. */
 const EXAMPLE_FILE = path.join(import.meta.dirname, "examples", "move-in.ndjson");
 
 const IMPORT_HELP = `Each line contains a command and its fields. Every id is required:
@@ -44,9 +44,9 @@ Exit codes: 0 all lines applied, 2 some lines are invalid or the file cannot be 
 4 a server is unavailable, 130 interrupted, 1 any other error.`;
 
 /**
- * Applies a file with one command in JSON per line. A line that is invalid or refused is reported with its line number,
- * and the import continues. Lines that change the same object as a failed line are not applied. A second import of the
- * same file changes nothing. To finish a stopped or killed import, import the same file again.
+ * Applies a file with one JSON command per line. If a line is invalid or refused, the import reports the line number
+ * and continues. Later lines that change the same object as a failed line are not applied. Importing the same file
+ * again changes nothing, or continues an import that was stopped or killed.
  */
 export const importCommand = defineCommand({
   name: "import",

@@ -8,17 +8,17 @@ import { staffCommands } from "../../operations/commands.ts";
 import type { StaffCommand } from "../../operations/define-command.ts";
 import { listProblems } from "../../operations/list-problems.ts";
 
-/** Namespace of the ids that are derived from lines and files. Must never change. */
+/** Namespace of the UUIDs that are derived from lines and files. Must never change. */
 const ID_NAMESPACE = "d8a1f6f2-5b0d-4b6e-9c3a-2f7e1c9b4a60";
 
 interface ParsedLine {
-  /** Id of the object that the line changes; undefined if the line does not name the object. */
+  /** Id of the object that the line changes; undefined if the line is invalid and does not contain this id. */
   changedId: string | undefined;
-  /** All ids in the values, including `changedId`. */
+  /** All ids in the line, including `changedId`. For an invalid line, only `changedId`. */
   ids: ReadonlySet<string>;
 }
 
-/** A command with its validated values. */
+/** A command and the values of its fields. */
 export interface CommandLine extends ParsedLine {
   command: StaffCommand;
   values: Record<string, unknown>;
@@ -51,7 +51,7 @@ const importableCommands = new Map(
 
 const MAX_PROBLEMS = 20;
 
-/** Parses a line of an import: `{"command": "customer register", "id": …, …}`. Every id is required. */
+/** Parses a line of an import, such as `{"command": "customer register", "customerId": …, …}`. Every id is required. */
 export function parseLine(text: string): CommandLine | InvalidLine {
   const value = parseJson(text);
   if (value === undefined) return createInvalidLine(`is not valid JSON at column ${(findJsonError(text) ?? 0) + 1}`);
@@ -81,7 +81,9 @@ export function parseLine(text: string): CommandLine | InvalidLine {
   return { problems, changedId, ids: new Set(changedId === undefined ? [] : [changedId]) };
 }
 
-/** Selects the valid values of an invalid line. They may identify the object that the line would change. */
+/**
+ * Returns the valid field values of an invalid line. They can contain the id of the object that the line would change.
+ */
 function selectValid({ input }: StaffCommand, givenValues: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(input.shape).map(([name, schema]) => [name, schema.safeParse(givenValues[name]).data]),
@@ -101,8 +103,8 @@ export function createInvalidLine(reason: string, field = "$"): InvalidLine {
 }
 
 /**
- * Creates a function that derives the id of a line from its text, so that a repeated import recognizes its lines in any
- * order. Lines with equal text get different ids.
+ * Creates a function that derives a line's id from its text. In a repeated import, each line gets the same id again,
+ * even if the order has changed. Lines with equal text get different ids.
  */
 export function createLineIdGenerator(): (line: string) => string {
   const countById = new Map<string, number>();
@@ -115,12 +117,15 @@ export function createLineIdGenerator(): (line: string) => string {
   };
 }
 
-/** Derives the id of an import from the digest of its file, or the id of a line from its text. */
+/** Derives the id of an import from the digest of its file, or the id of a line from its text. The id is a UUID. */
 export function deriveImportId(text: string): string {
   return uuidv5(Buffer.from(text), ID_NAMESPACE);
 }
 
-/** Returns true for UUIDs of version 5, which imports derive. Other commands have at most one such id per event. */
+/**
+ * Returns true for a UUID of version 5, such as the ids that imports derive. In an event of any other command, the
+ * causation id or the correlation id has another version.
+ */
 export function isLineId(id: string): boolean {
   return id[14] === "5";
 }
@@ -135,8 +140,8 @@ function parseJson(text: string): unknown {
 
 /**
  * Describes why a line's command was refused, and which fields are invalid. If no single field is invalid, for example
- * in an illegal status transition, the problem names the id of the changed object. If neither a rule nor a server is
- * responsible for the error, the problem names the whole line.
+ * in an illegal status transition, the problem names the id of the changed object. For an unexpected error, it names
+ * the whole line.
  */
 export function describeRefusal(line: number, error: unknown, command: StaffCommand): LineFailure {
   if (!(error instanceof DomainError)) {
@@ -152,7 +157,7 @@ export function describeRefusal(line: number, error: unknown, command: StaffComm
   return { line, code: error.code, problems };
 }
 
-/** Creates the problem of a field, with its path as JSONPath, such as `$.scopes[0]`. */
+/** Creates a problem. Converts the path of the field to a JSONPath, such as `$.scopes[0]`. */
 function toProblem(path: readonly PropertyKey[], reason: string): FieldProblem {
   const segments = path.map((segment) => {
     if (typeof segment === "number") return `[${segment}]`;

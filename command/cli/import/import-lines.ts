@@ -13,7 +13,7 @@ export interface ImportInput {
   open(): AsyncIterable<Buffer>;
 }
 
-/** Maximum length of a line in bytes. The content of longer lines is dropped while they are read. */
+/** Maximum length of a line in bytes. A longer line is reported as a problem, and its content is not kept in memory. */
 const MAX_LINE_BYTES = 1024 * 1024;
 
 const NEWLINE_BYTE = 0x0a;
@@ -26,7 +26,7 @@ const NEWLINE_BYTE = 0x0a;
  */
 export async function* readLines(input: ImportInput): AsyncGenerator<Line> {
   let number = 1;
-  /** Bytes of the line that is being read; none if the line is too long. */
+  /** Bytes of the current line; empty if the line is too long. */
   let parts: Buffer[] = [];
   let length = 0;
   const add = (bytes: Buffer) => {
@@ -54,7 +54,7 @@ export async function* readLines(input: ImportInput): AsyncGenerator<Line> {
   if (lastLine) yield lastLine;
 }
 
-/** Returns undefined for a blank line. */
+/** Decodes a line. Returns undefined for a blank line. */
 function toLine(number: number, parts: readonly Buffer[]): Line | undefined {
   const text = decodeUtf8(Buffer.concat(parts));
   if (text === undefined) return { number, problem: "is not valid UTF-8" };
@@ -97,9 +97,9 @@ export async function withInput<Result>(
 }
 
 /**
- * Opens an unlinked file, so that no other process can open it, and the system deletes it when this process ends.
+ * Opens an unlinked temporary file. No other process can open it, and the system deletes it when it is closed.
  *
- * @returns the file's descriptor
+ * @returns the file descriptor
  * @throws {InputError} if the folder for temporary files is not writable
  */
 function openTemporaryFile(): number {

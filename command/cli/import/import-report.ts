@@ -6,15 +6,15 @@ import type { LineFailure } from "./import-line.ts";
 
 export interface Tally {
   applied: number;
-  /** Lines that an earlier run applied, and lines that change nothing. */
+  /** Number of lines that an earlier run applied, or that change nothing. */
   alreadyApplied: number;
   invalid: number;
   refused: number;
 }
 
 /**
- * End of an import: `complete` after the last line, `interrupted` by the operator, or `failed` after an error that was
- * not caused by a line.
+ * Reason why an import ended. `complete`: all lines were handled. `interrupted`: by the operator. `failed`: an error
+ * occurred that was not caused by a line.
  */
 export type ImportEnd = "complete" | "interrupted" | "failed";
 
@@ -69,7 +69,7 @@ function formatFailure({ line, code, problems }: LineFailure): string {
   return `line ${line}: ${escapeControlCharacters(text ?? `refused: ${reasons} (${code})`)}`;
 }
 
-/** Returns the number of lines that were applied, had already been applied, or failed. */
+/** Returns the number of lines that are finished, whether applied or failed. */
 export function countFinishedLines({ applied, alreadyApplied, invalid, refused }: Tally): number {
   return applied + alreadyApplied + invalid + refused;
 }

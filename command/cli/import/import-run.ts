@@ -17,7 +17,7 @@ import type { Line } from "./import-lines.ts";
 import { countFinishedLines, type ImportEnd, type ImportReport, type Tally } from "./import-report.ts";
 import { AlreadyAppliedError, createLineLog, createStreamCache } from "./line-log.ts";
 
-/** Summary of the file. The whole file is read before any line is applied. */
+/** Result of a first pass over the whole file, before any line is applied. */
 export interface ImportSurvey {
   lineCount: number;
   /** Id of the import, derived from the content of the file. */
@@ -29,17 +29,18 @@ export interface ImportSurvey {
 interface ApplyOptions {
   survey: ImportSurvey;
   log: EventLog;
-  /** Context that all commands share. The events of a line have the line's id as their causation id. */
+  /** Context of all commands. The ids of the import and of each line replace its correlation and causation ids. */
   baseContext: CommandContext;
   report: ImportReport;
-  /** Aborts when the operator interrupts the import. After that, no further line is started. */
+  /** Aborts when the operator interrupts the import. No line starts after that. */
   interruption: AbortSignal;
 }
 
 /**
- * Applies the lines of an import concurrently, except that lines about the same object are applied in file order.
+ * Applies the lines of an import concurrently. Two lines keep their file order if one changes an object to which the
+ * other refers.
  *
- * @returns the number of lines by outcome, and the error if an error stopped the import
+ * @returns the number of lines by outcome; and the error, if an error stopped the import
  */
 export async function applyLines(
   lines: AsyncIterable<Line>,
@@ -49,11 +50,11 @@ export async function applyLines(
   const tally: Tally = { applied: 0, alreadyApplied: 0, invalid: 0, refused: 0 };
   const applyLine = createLineApplier(options);
   /**
-   * Number of the first failed line that should have changed an object, by object id. Later lines that change the
+   * Number of the first failed line that should have changed an object, by object id. Later lines that change the same
    * object are not applied.
    */
   const failedLineById = new Map<string, number>();
-  /** Errors that no line has caused. After such an error, no further line is started. */
+  /** Errors that are not caused by a line. No line starts after such an error. */
   const errors: unknown[] = [];
   const isStopped = () => errors.length > 0 || interruption.aborted;
 
@@ -76,7 +77,6 @@ export async function applyLines(
     }
   }
 
-  /** Applies or refuses a line, unless the import has stopped. */
   async function run(number: number, line: CommandLine | InvalidLine): Promise<void> {
     if (isStopped()) return;
     try {
@@ -108,10 +108,7 @@ export async function applyLines(
 /** Maximum number of lines in progress, including lines that wait for an earlier line. */
 const MAX_LINES = 256;
 
-/**
- * Maximum total length of the lines in progress, in characters. A longer line is applied alone. The limit bounds the
- * memory, because a line can be as long as 1 MiB.
- */
+/** Maximum total length of the lines in progress, in characters. It limits memory, because a line can have 1 MiB. */
 const MAX_CHARACTERS = 8 * 1024 * 1024;
 
 interface QueuedLine {
@@ -122,9 +119,12 @@ interface QueuedLine {
   length: number;
 }
 
-/** Creates a queue that runs lines concurrently, but keeps the order of two lines if one changes an object of both. */
+/**
+ * Creates a queue that runs lines concurrently. Two lines keep their order if one changes an object to which the other
+ * refers.
+ */
 export function createLineQueue() {
-  /** Promises by object id: the ends of lines that change the object (`changes`) and that refer to it (`uses`). */
+  /** Promises by object id, for the ends of all earlier lines that change the object, or that refer to it (`uses`). */
   const endsById = new Map<string, { changes: Promise<unknown> | undefined; uses: Promise<unknown> }>();
   const running = new Set<Promise<void>>();
   let characterCount = 0;
@@ -132,8 +132,8 @@ export function createLineQueue() {
   const isFull = (length: number) => running.size >= MAX_LINES || characterCount + length > MAX_CHARACTERS;
   return {
     /**
-     * Waits for room in the queue, and starts a line. The line runs after all earlier lines with which it conflicts.
-     * Two lines conflict if one changes an object to which the other refers.
+     * Waits until the queue has room, and then adds a line. The line runs after all earlier lines with which it
+     * conflicts. Two lines conflict if one changes an object to which the other refers.
      *
      * @param run must not reject
      */
@@ -165,14 +165,14 @@ export function createLineQueue() {
 }
 
 /**
- * Creates the function that applies a line, at first with streams from the cache. A refusal or an unchanged object may
- * be based on outdated data, so the function then decides again with streams from the event log.
+ * Creates the function that applies a line. It first decides with streams from the cache. If the command is refused or
+ * changes nothing, the cache may be outdated, so it decides again with streams from the event log.
  */
 function createLineApplier({ log, baseContext, survey }: ApplyOptions) {
   const cache = createStreamCache(log);
   /**
-   * If true, the stream of a line is assumed not to exist, which saves a read. False after a line that was already
-   * applied, for example in a repeated import.
+   * If true, the line's stream is assumed to be new, which saves a read. Becomes false when a line was already applied,
+   * as in a repeated import, and true again when a line is applied.
    */
   let expectsNewStreams = true;
   return async (number: number, { command, values, stream }: CommandLine): Promise<"applied" | "alreadyApplied"> => {
@@ -202,15 +202,15 @@ function createLineApplier({ log, baseContext, survey }: ApplyOptions) {
   };
 }
 
-/** Returns false for a refusal, because the streams in memory may be out of date. Throws other errors. */
+/** Returns false for a refusal, because the cached streams may be outdated. Throws any other error again. */
 function ignoreRefusal(error: unknown): false {
   if (error instanceof DomainError) return false;
   throw error;
 }
 
 /**
- * Returns true if the last import that changed the object has applied the line, or a later line of this file. If
- * another file has changed the object since, returns false, so that the line is applied again.
+ * Returns true if the last import that changed the object applied this line, or a later line of this file. Returns
+ * false if another file has changed the object since, so that the line is applied again.
  */
 function isLineApplied(events: readonly RecordedEvent[], number: number, { lineNumberById }: ImportSurvey): boolean {
   const lastEvent = events.findLast(

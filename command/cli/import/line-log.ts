@@ -6,15 +6,16 @@ import type { RecordedEvent } from "../../../shared/domain/events/recorded-event
 import { getCurrentVersion } from "../../../shared/domain/events/upcasters.ts";
 import { EMPTY_STREAM, type EventLog, type NewEvent } from "../../../shared/eventstore/log.ts";
 
-/** Streams that the lines of an import read and change, in bounded memory. */
+/** Cache of the streams that an import reads and changes. Its memory is limited. */
 export interface StreamCache {
   /**
-   * Reads a stream. Events from the cache are at most one second old, except for streams with the lasting prefix.
+   * Reads a stream. Cached events are at most one second old. Streams with the prefix {@link LASTING_PREFIX} do not
+   * expire.
    *
-   * @param isFresh if true, reads the event log
+   * @param isFresh if true, reads the event log instead of the cache
    */
   read(stream: string, isFresh?: boolean): Promise<RecordedEvent[]>;
-  /** Appends events to the event log. If the append fails, removes the stream from the cache. */
+  /** Appends events to the event log and to the cached stream. If the append fails, the stream is no longer cached. */
   append: EventLog["append"];
   has(stream: string): boolean;
 }
@@ -23,19 +24,19 @@ const MAX_BYTES = 64 * 1024 * 1024;
 
 const EVENT_BYTES = 1_000;
 
-/** Maximum age of a stream that a line refers to but does not change. */
+/** Maximum age of a cached stream, in milliseconds. */
 const MAX_AGE_MS = 1_000;
 
 /**
- * Prefix of streams that stay valid for the whole import. A line that refers to an animal depends only on the animal's
- * clinic and owner, which never change.
+ * Prefix of the streams that do not expire in the cache: those of animals. Lines that refer to an animal depend only on
+ * its clinic and owner, which never change.
  */
 const LASTING_PREFIX = toStreamName(animalStreams, "");
 
 /**
- * Creates a cache of the event log's streams for one import.
+ * Creates a cache of streams for one import.
  *
- * @param lastingPrefix prefix of the names of streams that stay valid for the whole import
+ * @param lastingPrefix prefix of the names of streams that do not expire
  */
 export function createStreamCache(log: EventLog, lastingPrefix = LASTING_PREFIX): StreamCache {
   const getMaxAge = (stream: string) => (stream.startsWith(lastingPrefix) ? 0 : MAX_AGE_MS);
@@ -72,18 +73,19 @@ export function createStreamCache(log: EventLog, lastingPrefix = LASTING_PREFIX)
   };
 }
 
-/** An earlier run applied the line: an event of the line is in the log. */
+/** An earlier run has already applied the line. The log contains an event of the line. */
 export class AlreadyAppliedError extends Error {
   override readonly name = "AlreadyAppliedError";
 }
 
 /**
  * Creates the event log for one line of an import. Each read of the line's stream checks whether the line was already
- * applied, because an append that timed out may still arrive, and another process may import the same file.
+ * applied. This can happen during the import: an append that timed out may still arrive, and another process may import
+ * the same file.
  *
- * @param ownStream stream of the line; all streams if undefined
- * @param checkOwn called with the events of the line's stream after each read. Throws an {@link AlreadyAppliedError} if
- *   the line was already applied
+ * @param ownStream stream that the line changes; undefined to check each stream that is read
+ * @param checkOwn called with the events after each checked read. Throws an {@link AlreadyAppliedError} if the line was
+ *   already applied
  * @param isFresh if true, all streams are read from the event log
  */
 export function createLineLog(

@@ -30,7 +30,7 @@ import {
 } from "./stored-event.ts";
 
 /**
- * Source or target of a copy. While the log is unavailable, each request is retried, and finally fails with a
+ * Source or target of a copy. Retries each request while the log is unavailable. Finally throws a
  * {@link ServerUnavailableError} that names the log.
  */
 export class CopiedLog {
@@ -72,24 +72,24 @@ export class CopiedLog {
     }
   }
 
-  /** Share of the log that has been read, from 0 to 1. The log can have grown since it was opened. */
+  /** Fraction of the log that has been read, from 0 to 1, relative to the size of the log when it was opened. */
   get share(): number {
     return Math.min(1, Number(this.#position?.commit ?? 0n) / Number(this.#endPosition || 1n));
   }
 
   /**
-   * Returns the next event that a copy contains, in log order; undefined at the end of the log. A later call returns
-   * events that were appended since. Memory holds only the events that the client has received in advance.
+   * Returns the next event to copy, in log order. Returns undefined at the end of the log. A later call then returns
+   * events that were appended in the meantime.
    */
   next(): Promise<EncodedEvent | undefined> {
     return this.#request(this.#readNext);
   }
 
   /**
-   * Appends consecutive events of one stream at their revisions. A repeated append has no effect.
+   * Appends consecutive events of one stream at their revisions. Repeating an append has no effect.
    *
    * @throws {DomainError} if the stream does not end directly before the first event
-   * @throws {StartError} if the user may not write the stream
+   * @throws {StartError} if the user may not write to the stream
    * @throws {ServerUnavailableError}
    */
   async append(events: readonly EncodedEvent[]): Promise<void> {
@@ -197,8 +197,8 @@ function createConflictError({ stream, revision }: StoredEvent, lastRevision: bi
 }
 
 /**
- * Reads the events of all streams in log order, up to the end of the log, as bytes. The client's own reads parse JSON,
- * which can change the bytes of numbers, spaces and escapes.
+ * Reads the events of all streams in log order, up to the end of the log. Yields data and metadata as bytes. The
+ * client's own read functions parse JSON, which can change the bytes of numbers, spaces and escapes.
  *
  * @param startPosition position of the first event; undefined for the start of the log
  * @throws {LogUnavailableError} if the log is unavailable or stops sending events, or the signal aborts
@@ -260,7 +260,6 @@ function openRead(client: EventStoreDBClient, from: StoredPosition | undefined) 
   return GRPCStreamCreator(streamsGrpc.StreamsClient, "readAll", (grpc) => grpc.read(request, ...grpcArguments))();
 }
 
-/** Converts a response to an event. Returns undefined for responses without an event. */
 function toStoredEvent(response: ReadResp): StoredEvent | undefined {
   const event = response.getEvent()?.getEvent();
   if (!event) return undefined;

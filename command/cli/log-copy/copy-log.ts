@@ -11,7 +11,7 @@ interface CopyOptions {
   /** If true, the logs are compared, and nothing is written. */
   verifyOnly: boolean;
   signal: AbortSignal;
-  /** @param share progress of the phase, from 0 to 1; before `verified`, the share of the source that was read */
+  /** @param share fraction from 0 to 1: of the source; in the phase `verified`, of the copied events */
   onProgress(phase: "compared" | "copied" | "verified", eventCount: number, share: number): void;
 }
 
@@ -22,12 +22,12 @@ export interface CopyResult {
 }
 
 /**
- * Copies a log to a target that is empty or holds the first events of the source. The copy has three phases. It
- * compares the events that the target already holds, appends the rest, and reads the appended events back. So a run
- * reads each log exactly once, and every run verifies the whole copy.
+ * Copies a log to a target that is empty or contains the first events of the source. The copy has three phases: it
+ * compares the events that the target already contains, appends the rest, and reads the appended events back. Each run
+ * reads both logs once, and verifies the whole copy.
  *
- * Exactly one append is in progress at a time, and each append states the stream's exact revision. So at every moment
- * the target holds the first events of the source, in the same order, and a killed copy can be repeated.
+ * Only one append is in progress at a time, and it states the exact revision of the stream. Therefore, the target
+ * always contains the first events of the source in the same order, and a killed copy can be continued.
  *
  * @throws {DomainError} if the target differs from the source, or an event cannot be reproduced
  * @throws {ServerUnavailableError}
@@ -37,7 +37,9 @@ export async function copyLog(options: CopyOptions): Promise<CopyResult> {
   const hashes = { source: createHash("sha256"), target: createHash("sha256") };
   let [comparedCount, copiedCount] = [0, 0];
 
-  /** Compares the logs, up to the end of the target. Returns the source's first event that the target lacks. */
+  /**
+   * Compares the logs up to the end of the target. Returns the first event of the source that the target lacks, if any.
+   */
   async function compare(): Promise<EncodedEvent | undefined> {
     while (!signal.aborted) {
       const pair = { source: await source.next(), target: await target.next() };
@@ -95,12 +97,12 @@ export async function copyLog(options: CopyOptions): Promise<CopyResult> {
 const MAX_APPEND_EVENTS = 500;
 
 /**
- * Maximum size of several events in one append: half the default limit of EventStoreDB. A larger event is appended
- * alone. Bytes.
+ * Maximum total size of the events in one append, in bytes: half the default limit of EventStoreDB. A larger event is
+ * appended in its own request.
  */
 const MAX_APPEND_BYTES = 512 * 1024;
 
-/** Returns true if one append can contain the batch and the event, which must be the next of the same stream. */
+/** Returns true if an event can be appended together with a batch. It must be the next event of the same stream. */
 function fits(batch: readonly EncodedEvent[], event: EncodedEvent): boolean {
   const lastEvent = batch.at(-1);
   if (!lastEvent) return true;

@@ -16,29 +16,29 @@ export interface EncodedEvent extends StoredEvent {
   encodedBytes: Buffer;
 }
 
-/** Earlier releases of EventStoreDB give a tombstone the revision 2³¹ - 1, and later releases 2⁶³ - 1. */
+/** Highest revision of an event that is not a tombstone. Tombstones have 2³¹ - 1 or, in later releases, 2⁶³ - 1. */
 const MAX_EVENT_REVISION = 2n ** 31n - 2n;
 
-/** Returns true if the event is the last event of a stream that was deleted permanently. */
+/** Returns true for a tombstone: the last event of a permanently deleted stream. */
 export function isTombstone({ type, revision }: StoredEvent): boolean {
   return type === "$streamDeleted" && revision > MAX_EVENT_REVISION;
 }
 
 /**
- * Returns true if the copy contains the event. The copy contains all events except those of system streams. The
- * metadata of a stream is in a system stream, but belongs to the copy.
+ * Returns true if the copy includes the events of a stream. It excludes system streams, but includes the metadata
+ * streams of all other streams.
  */
 export function isCopied({ stream }: Pick<StoredEvent, "stream">): boolean {
   return !stream.replace(/^\$\$/, "").startsWith("$");
 }
 
 /**
- * Encodes everything of an event that the copy must preserve. Two events are equal if their encodings are equal. The
- * encoding consists of stream, revision, id, type, content type, data and metadata. Each field follows its length in
- * bytes, as a 32-bit big-endian number. Texts are UTF-8, and the revision is a decimal text.
+ * Encodes all parts of an event that the copy must preserve. Two events are equal if their encodings are equal. The
+ * encoding consists of stream, revision, id, type, content type, data and metadata. Each field is preceded by its
+ * length in bytes, as a 32-bit big-endian number. Texts are UTF-8, and the revision is a decimal text.
  *
- * The server chooses the id of a tombstone, so the encoding of a tombstone has an empty id, and the revision
- * `tombstone`.
+ * A tombstone has the revision `tombstone`. Its other fields except stream and type are empty, because the server sets
+ * them.
  */
 export function encodeEvent(event: StoredEvent): Buffer {
   const { stream, revision, id, type, contentType, data, metadata } = event;

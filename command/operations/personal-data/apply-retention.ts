@@ -23,7 +23,9 @@ export interface RetentionSummary {
   /** Number of persons whose data was erased; in a dry run, whose data would be erased. */
   erased: Record<RetainedType, number>;
   refused: number;
-  /** Number of skipped clinics: a quarantined stream may hide a visit or rule, or the search for persons failed. */
+  /**
+   * Number of clinics that were skipped. Either a quarantined stream may hide a visit or rule, or the search failed.
+   */
   skippedClinics: number;
   destroyedKeys: number;
   /** Number of data keys that were destroyed again, for example because a restore had brought them back. */
@@ -52,8 +54,11 @@ const MAX_CONCURRENT_ERASURES = 8;
  * Applies the clinics' retention rules: erases the data of persons whose last visit is too long ago, and records each
  * erasure. Also destroys again the keys of earlier erasures, which a restore of Postgres may have brought back.
  *
+ * If the run fails, completed erasures remain, and the next run continues.
+ *
  * @throws {DomainError} `read_models_incomplete` if the end of the log is not found
- * @throws {ReadModelsBehindError} or the failure of a server; the erasures up to now are kept, and the next run continues
+ * @throws {ReadModelsBehindError} if the read models do not reach the end of the log in time
+ * @throws the error of a server, for example {LogUnavailableError}
  */
 export async function applyRetention(
   { client, ...stores }: PersonalDataStores & { client: EventStoreDBClient },
@@ -141,7 +146,7 @@ async function forEachConcurrently<Item>(
   }
 }
 
-/** Default maximum number of events to search for the last event of a stream in the event catalog. */
+/** Default maximum number of events that are read backwards to find the last event of this system. */
 const MAX_READ_EVENTS = 100_000;
 
 const PAGE_SIZE = 500;
@@ -189,14 +194,16 @@ export async function waitForLogEnd(
   await waitForReadModels(pool, await readLastPosition(client, maxReadEvents, pageSize));
 }
 
-/** Returns true for an event of the server, such as the deletion of a stream. The projectors do not receive these events. */
+/**
+ * Returns true for an event of the server, such as the deletion of a stream. The projectors do not receive such events.
+ */
 const isSystemEvent = (type: string) => type.startsWith("$");
 
 /**
- * Reads the position of the last event of a catalog stream. Other programs may have written later events.
+ * Reads the log position of the last event of this system. Other programs may have written later events.
  *
- * @returns -1n if the log has no such event
- * @throws {DomainError} `read_models_incomplete` if the last `maxReadEvents` events contain none
+ * @returns -1n if the log has no event of this system
+ * @throws {DomainError} `read_models_incomplete` if all of the last `maxReadEvents` events belong to other programs
  */
 async function readLastPosition(client: EventStoreDBClient, maxReadEvents: number, pageSize: number): Promise<bigint> {
   let fromPosition: ReadPosition = END;

@@ -37,8 +37,9 @@ export class ReadModelsBehindError extends Error {
 const READ_MODELS_TIMEOUT_MS = 60_000;
 
 /**
- * Erases a person's data: records the erasure, destroys the data keys, waits until the read models show neutral values,
- * and notifies the applications that are linked to the person's animals. An interrupted erasure is completed by repeating it.
+ * Erases a person's data: records the erasure, destroys the data keys, and waits until the read models show neutral
+ * values. Then notifies the applications that are linked to the person's animals. To complete an interrupted erasure,
+ * repeat it.
  *
  * @throws {DomainError} `<object>_not_found` if there is no such person, or `auditor_not_revoked`
  * @throws {ReadModelsBehindError} if the erasure is recorded and the keys are destroyed, but the read models are
@@ -88,7 +89,7 @@ export async function isQuarantined(pool: pg.Pool, stream: string): Promise<bool
   return (await pool.query(statement, [stream])).rowCount === 1;
 }
 
-/** Requires that the projectors do not skip the stream because of a quarantine. @throws {ReadModelsBehindError} */
+/** @throws {ReadModelsBehindError} if the stream is quarantined, so the read models still contain the person's data */
 async function requireResumedStream(pool: pg.Pool, stream: string): Promise<void> {
   if (!(await isQuarantined(pool, stream))) return;
   throw new ReadModelsBehindError(
@@ -96,7 +97,11 @@ async function requireResumedStream(pool: pg.Pool, stream: string): Promise<void
   );
 }
 
-/** Waits until the read models reach a log position. @throws {ReadModelsBehindError} */
+/**
+ * Waits up to 60 s until the read models reach a log position.
+ *
+ * @throws {ReadModelsBehindError} if they do not reach it in time
+ */
 export async function waitForReadModels(pool: pg.Pool, position: bigint): Promise<void> {
   if (await createPositionWatch(() => readPosition(pool)).wait(position, READ_MODELS_TIMEOUT_MS)) return;
   throw new ReadModelsBehindError(
@@ -124,10 +129,11 @@ const ERASED_KEYS_SQL = `
   LIMIT ${MAX_KEYS}`;
 
 /**
- * Destroys the data keys that still exist although their data was erased: keys that a restore of Postgres has brought back,
- * and keys of an erasure that was interrupted.
+ * Destroys data keys that still exist although their data was erased. A restore of Postgres can bring back keys, and an
+ * interrupted erasure can leave keys.
  *
- * @param personId person of the erasures; all persons if undefined
+ * @param personId person whose keys are destroyed; all persons if undefined
+ * @returns the number of destroyed keys
  */
 export async function destroyErasedKeys(pool: pg.Pool, personId?: string): Promise<number> {
   let destroyedCount = 0;
@@ -151,8 +157,8 @@ const ERASED_LINKS_SQL = `
    LIMIT ${MAX_LINKS}`;
 
 /**
- * Withdraws the links of erased owners, at most 1,000. The erasure has ended these links already, and the withdrawal
- * informs the applications. A link whose stream cannot be read is skipped.
+ * Withdraws up to 1,000 links of erased owners, so that the applications are informed. The erasure itself has already
+ * ended the links. A link whose stream cannot be read is skipped.
  *
  * @param customerId owner of the links; all owners if undefined
  */

@@ -26,8 +26,8 @@ const PAGE_SIZE = 500;
 const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
 /**
- * Returns an SQL expression: the category if its retention period has ended for a person and its data is not erased,
- * otherwise null. The data is not erased if there was no erasure, or if an undestroyed key exists.
+ * Returns an SQL expression about a person. Its value is the category if the retention period has ended and data
+ * remains, otherwise null. Data remains if there was no erasure, or if a data key still exists.
  *
  * @param period SQL parameter with the length of the period in months
  */
@@ -60,7 +60,9 @@ function buildDuePersonsSql(type: RetainedType, rowsSql: string): string {
     ) due WHERE cardinality(categories) > 0 ORDER BY id LIMIT $3`;
 }
 
-/** Persons of the clinic `$1` with ids after `$2`, and the time of their last visit. */
+/**
+ * SQL queries by type. Each selects the persons of clinic `$1` with ids after `$2`, and the time of their last visit.
+ */
 const rowsSqlByType: Record<RetainedType, string> = {
   customer: `
     SELECT c.customer_id AS id, COALESCE(GREATEST(

@@ -22,7 +22,7 @@ export const categoriesByType: Record<PersonType, readonly PersonalDataCategory[
   queueTicket: ["notes"],
 };
 
-/** Returns false for a type of persons who belong to no clinic. */
+/** Returns true if persons of the type belong to a clinic. */
 export function hasClinic(type: PersonType): boolean {
   return type !== "portalUser" && type !== "auditor";
 }
@@ -34,8 +34,8 @@ type RecordErasure = (
 ) => Promise<Pick<CommandResult<unknown>, "events" | "statePosition">>;
 
 /**
- * Creates the command that records an erasure. Unlike other commands, it also works for closed and deleted clinics,
- * because persons can ask them for an erasure, too.
+ * Creates a command that records an erasure. Unlike other commands, it also works for closed and deleted clinics,
+ * because their customers and staff can still request an erasure.
  *
  * @param idName name of the id in the events of the person's stream
  */

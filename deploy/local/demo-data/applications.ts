@@ -22,7 +22,7 @@ if (!lindenhof) throw new Error("The demo data has no clinic.");
 
 const sandboxApplicationId = deriveDemoId("application", "sandbox");
 
-/** Clinic of the sandbox application. All values that are not set here come from a demo clinic. */
+/** Clinic of the sandbox application. Most values are copied from a demo clinic. */
 export const sandboxClinic: DemoClinic = {
   ...lindenhof,
   id: deriveSandboxClinicId(sandboxApplicationId),

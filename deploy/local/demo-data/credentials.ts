@@ -16,8 +16,8 @@ import { replaceFile } from "../setup/local-root.ts";
 import { DEMO_OPERATOR } from "./steps.ts";
 
 /**
- * The credentials of the demo data. Reuses a valid credential from a file, or issues a new one and saves it, because the
- * log contains only hashes.
+ * The credentials of the demo data. They are saved in a file, because the log contains only their hashes. A saved
+ * credential is reused while it is valid. Otherwise, a new credential is issued and saved.
  */
 export class DemoCredentials {
   readonly #log: EventLog;
@@ -31,7 +31,7 @@ export class DemoCredentials {
     this.#context = createOperatorContext(DEMO_OPERATOR, now);
   }
 
-  /** Returns a client secret of the application. Before it issues a new one, revokes the others. */
+  /** Returns a client secret of the application. If a new secret is needed, revokes all earlier secrets first. */
   async ensureClientSecret(applicationId: string): Promise<string> {
     const { state } = await loadAggregate(this.#log, applicationAggregate, applicationId);
     const credentials = state?.credentials ?? [];

@@ -45,7 +45,7 @@ interface DemoOptions {
   now?: number;
 }
 
-/** Allows for servers that respond slowly on a busy machine. */
+/** Maximum time to wait for a server. It is long, because servers respond slowly on a busy machine. */
 const SERVER_WAIT_S = 60;
 
 const STATEMENT_TIMEOUT_MS = 10_000;
@@ -113,13 +113,13 @@ function describeApplication(
   return { name, environment, clientId, clientSecret, clinicId: clinic.id, branchId, animalId, scopes: [...scopes] };
 }
 
-/** The last step of the demo data selects a clinic for the last user in this list. */
+/** Returns the portal users. The last step of the demo data selects a clinic for the last user in this list. */
 function listPortalUsers(): DemoUser[] {
   return [...demoClinics.flatMap(createDemoUsers), ...createDemoUsers(sandboxClinic).slice(0, 1)];
 }
 
 /**
- * Returns all steps of the demo data. The phases run in order. The sequences within a phase are independent of each other.
+ * Returns all steps of the demo data. The phases run in order. The sequences within a phase are independent.
  *
  * @param now time in the middle of the demo week, in milliseconds since 1970
  */

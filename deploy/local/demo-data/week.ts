@@ -40,7 +40,7 @@ interface DemoAppointment {
   customerId: string;
   /** Milliseconds since 1970. */
   scheduledAt: number;
-  /** Requested time in milliseconds since 1970, if the appointment was moved; otherwise null. */
+  /** Original time of a moved appointment, in milliseconds since 1970; null if the appointment was not moved. */
   movedFrom: number | null;
   durationMinutes: number;
   reason: string;
@@ -105,7 +105,7 @@ export function createWeekAppointments(clinic: DemoClinic, now: number): DemoApp
   );
 }
 
-/** At any hour, some of today's appointments are in progress or waiting. */
+/** Chooses a status that fits the time: at any hour, some of today's appointments are in progress or waiting. */
 function chooseStatus(dayOffset: number, indexInDay: number, startTimes: number[], now: number): AppointmentStatus {
   if (dayOffset !== 0)
     return (dayOffset < 0 ? PAST_STATUSES : FUTURE_STATUSES)[indexInDay % PAST_STATUSES.length] ?? "requested";

@@ -193,7 +193,7 @@ async function receiveWebhook(journey: Journey, secret: string, id: string, crea
   narrator.check("The webhook is about this appointment.", payload.data.appointment.id === id);
 }
 
-/** The clinic's own system uses the operations API. */
+/** Confirms and moves the appointment with the operations API, as the clinic's own system would. */
 async function confirmAndMove({ stack, narrator, application }: Journey, appointmentId: string): Promise<void> {
   const run = (command: string, fields: object = {}) =>
     narrator.request("POST", `${stack.apis.operations}/commands/${command}`, {
@@ -294,7 +294,7 @@ function getDeliveryId({ headers }: ReceivedWebhook): string {
   return headers["webhook-id"] ?? "";
 }
 
-/** Returns false if the check does not succeed within the time limit. */
+/** Repeats a check until it succeeds. Returns false if it does not succeed within the time limit. */
 async function waitUntil(intervalMs: number, check: () => Promise<boolean>): Promise<boolean> {
   const deadline = performance.now() + STEP_TIMEOUT_MS;
   while (performance.now() < deadline) {

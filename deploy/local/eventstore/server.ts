@@ -28,7 +28,7 @@ export interface LogServer {
   stop(): Promise<void>;
 }
 
-/** Limits the wait for ended calls to send their remaining data. */
+/** Maximum time for which a shutdown waits until ended calls have sent their remaining data. */
 const SHUTDOWN_TIMEOUT_MS = 500;
 
 /**

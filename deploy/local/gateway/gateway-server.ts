@@ -26,7 +26,7 @@ export interface GatewayOptions {
 /** A service that sends no data for this time is considered unavailable. */
 const UPSTREAM_TIMEOUT_MS = 60_000;
 
-/** One byte more than the services accept, so that a service refuses a body that is too large. */
+/** Longer bodies are cut to this size: one byte more than the services accept, so that a service refuses the body. */
 const MAX_FORWARDED_BYTES = 65_537;
 
 /**
@@ -65,7 +65,9 @@ export function startGateway({ host, port, upstreamUrls, log, drainTimeoutMs }: 
   return listen(handleRequest, host, port, drainTimeoutMs);
 }
 
-/** Reads the body completely, so that a slow client does not occupy a connection to a service, and forwards both. */
+/**
+ * Forwards a request. Reads the body completely first, so that a slow client does not occupy a connection to a service.
+ */
 async function forward(
   request: http.IncomingMessage,
   response: http.ServerResponse,
@@ -111,8 +113,8 @@ async function forward(
 }
 
 /**
- * Returns the bytes of the body to forward. Reads a longer body to its end nevertheless, because many clients read the
- * response only after they have sent the whole body.
+ * Returns at most the first MAX_FORWARDED_BYTES of the body. Reads the rest too, because many clients read the response
+ * only after they have sent the whole body.
  */
 async function readBody(request: http.IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = [];
@@ -125,7 +127,8 @@ async function readBody(request: http.IncomingMessage): Promise<Buffer> {
 }
 
 /**
- * Preserves case, order and repetitions.
+ * Returns the headers to forward. Preserves case, order and repetitions.
+ *
  * @param rawHeaders alternating names and values
  */
 function selectHeaders(rawHeaders: readonly string[], ...otherDroppedHeaders: string[]): string[] {
@@ -145,9 +148,10 @@ function sendHealth(method: string, response: http.ServerResponse): void {
 }
 
 /**
- * Returns the service that handles a request. Each path belongs to one service, which refuses unsupported methods. Only
- * the operations of the partner API share paths, so the method determines their service. Paths are not decoded or
- * normalized, so a path such as `//audit` does not belong to the audit service.
+ * Returns the service that handles a request. For the partner API, the method decides: reads go to the query API, and
+ * writes to the command service. For all other requests, only the path decides.
+ *
+ * Paths are not decoded or normalized, so a path such as `//audit` does not belong to the audit service.
  *
  * @param target request target that the client sent
  * @returns undefined if the target is not a path, for example if it is an absolute URL or `*`

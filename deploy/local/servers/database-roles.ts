@@ -19,7 +19,7 @@ const GROUP_ROLES = SERVICES.map((service) => `clinic_${service}`).join(", ");
 /** Long enough for a busy machine. */
 const CONNECT_TIMEOUT_MS = 15_000;
 
-/** The projection's role owns the database and runs the migrations. */
+/** Database URL of each service, with the service's user. The `projection` user also runs the migrations. */
 export type DatabaseUrls = Record<"projection" | (typeof SERVICES)[number], string>;
 
 type Passwords = LocalSecrets["postgres"];
@@ -51,7 +51,7 @@ export async function ensureEmbeddedDatabase(
  * Creates missing roles on an external server, and allows them to connect to the database that the URL names. The owner
  * of the database does not change.
  *
- * @throws {SetupError} one line, if the server does not respond or the user cannot create roles
+ * @throws {SetupError} one line, for example if the server does not respond or the user cannot create roles
  */
 export async function ensureExternalDatabase(url: string, passwords: Passwords): Promise<DatabaseUrls> {
   const database = getDatabaseName(parseConnectionString(url));
@@ -114,13 +114,17 @@ async function createRoleIfMissing(client: pg.Client, sql: string): Promise<void
   });
 }
 
-/** @param database quoted identifier */
+/**
+ * Allows only the services' roles and the owner to connect to the database.
+ *
+ * @param database quoted identifier
+ */
 export async function restrictConnections(client: pg.Client, database: string): Promise<void> {
   await client.query(`REVOKE ALL ON DATABASE ${database} FROM PUBLIC`);
   await client.query(`GRANT CONNECT ON DATABASE ${database} TO ${GROUP_ROLES}`);
 }
 
-/** Hides the password from the server log. */
+/** Hashes the password as Postgres does, so that the password itself does not appear in the server log. */
 function computeScramVerifier(password: string): string {
   const salt = randomBytes(16);
   const saltedPassword = pbkdf2Sync(password, salt, 4096, 32, "sha256");

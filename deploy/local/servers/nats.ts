@@ -48,7 +48,7 @@ export function findNatsServer(log: (line: string) => void): Promise<string> {
   return findProgram("nats-server", INSTALL_ADVICE, log);
 }
 
-/** Returns the server's first line, which begins with INFO. Returns undefined if no line arrives in time. */
+/** Returns the server's first line, which begins with INFO. Returns undefined if the connection fails or times out. */
 export async function readGreeting(port: number): Promise<string | undefined> {
   const socket = net.connect({ port, host: "127.0.0.1", timeout: GREETING_TIMEOUT_MS });
   socket.once("timeout", () => socket.destroy(new Error("no greeting in time")));

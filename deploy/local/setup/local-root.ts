@@ -8,11 +8,11 @@ import { getLocalPaths, getRelocatedFolder, type LocalPaths } from "./project.ts
 import { SetupError } from "./setup-error.ts";
 
 /**
- * Covers event log, database and secrets. Increase it with every change after which this code cannot read older data.
+ * Version of the event log, database and secrets in the folder. Increase it if this code can no longer read older data.
  */
 const DATA_VERSION = "1";
 
-/** Folder of a stack, locked by this process. */
+/** Folder of a stack. This process holds the lock of the folder. */
 export interface LocalRoot {
   paths: LocalPaths;
   secrets: LocalSecrets;
@@ -37,7 +37,7 @@ const secretsSchema = z.object({
   webhookSigningKeys: z.string(),
 });
 
-/** The first start of the stack creates them. */
+/** Created by the first start of the stack, and then kept in the stack's folder. */
 export type LocalSecrets = z.infer<typeof secretsSchema>;
 
 /**
@@ -75,7 +75,7 @@ export function replaceFile(file: string, content: string): void {
   fs.renameSync(`${file}.new`, file);
 }
 
-/** Refuses a folder with other content than its version. */
+/** Creates the folder if it is missing. Refuses a folder with data of another version or with other files. */
 function createRootFolder({ root, version, secrets }: LocalPaths): void {
   try {
     fs.mkdirSync(root, { recursive: true });

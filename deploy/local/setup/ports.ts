@@ -44,7 +44,7 @@ export function readPorts(env: NodeJS.ProcessEnv): Ports {
 }
 
 /**
- * Waits a moment for the port, because the processes of a killed stack may still be ending.
+ * Waits up to two seconds for a free port, because the processes of a killed stack may still be ending.
  *
  * @throws {SetupError} if the port cannot be used; the message suggests another port
  */

@@ -79,8 +79,8 @@ export async function waitForLock(file, waitMs, onWait) {
 }
 
 /**
- * Removes the lock of a dead owner. First renames the lock. If the renamed lock turns out to belong to a live process,
- * restores the lock.
+ * Removes the lock of a dead owner. Renames the lock first, and puts it back if a live process has acquired it
+ * meanwhile.
  */
 function removeStaleLock(file) {
   const renamed = `${file}.${process.pid}.stale`;
@@ -93,7 +93,7 @@ function removeStaleLock(file) {
   }
 }
 
-/** Returns undefined if the file does not exist, also if it is deleted at this moment, or is no symbolic link. */
+/** Returns undefined if the file does not exist or is not a symbolic link. */
 function readOwner(file) {
   try {
     return fs.readlinkSync(file);

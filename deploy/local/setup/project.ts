@@ -5,18 +5,18 @@ import { pathToFileURL } from "node:url";
 /** The folder of the running code: the project's folder, or a folder with the compiled project. */
 const CODE_FOLDER = path.resolve(import.meta.dirname, "..", "..", "..");
 
-/** The npm scripts compile the project into its folder `.build`. */
+/** The project's folder. The compiled code runs in its subfolder `.build`. */
 export const PROJECT_FOLDER = path.basename(CODE_FOLDER) === ".build" ? path.dirname(CODE_FOLDER) : CODE_FOLDER;
 
 /**
- * Returns a folder in /var/lib for files that the unprivileged Postgres user cannot access in the given folder. The
- * name contains a hash of the given path, so that several clones do not share a folder.
+ * Returns a folder in /var/lib for files that the Postgres user cannot access in the given folder. The name contains a
+ * hash of the given path, so that several clones do not share a folder.
  */
 export function getRelocatedFolder(folder: string): string {
   return `/var/lib/clinic-service-${createHash("sha256").update(path.resolve(folder)).digest("hex").slice(0, 12)}`;
 }
 
-/** Returns the path unchanged if it is outside the current folder. */
+/** Returns the path relative to the current folder. Returns the path unchanged if it is outside the current folder. */
 export function toRelativePath(file: string): string {
   const relativePath = path.relative(process.cwd(), file);
   return relativePath.startsWith("..") ? file : relativePath;
@@ -25,7 +25,7 @@ export function toRelativePath(file: string): string {
 export type LocalPaths = ReturnType<typeof getLocalPaths>;
 
 /**
- * Returns the paths of the files of one local stack.
+ * Returns the file paths of a local stack.
  *
  * @param root the stack's folder: `.local`, or the temporary folder of a test
  */
@@ -52,9 +52,8 @@ export function getLocalRoot(env: NodeJS.ProcessEnv): string {
 }
 
 /**
- * Returns the command line that runs a TypeScript entry of the project. If PROJECT_BUILD names a folder with the
- * compiled project, the command line runs the compiled entry. `npm start` and `npm test` use the compiled project,
- * because running from source takes a second longer.
+ * Returns the command line that runs a TypeScript entry file of the project. If PROJECT_BUILD names the folder of the
+ * compiled project, the command line runs the compiled file, which starts a second faster.
  *
  * @param entryFile path relative to the project's folder
  */

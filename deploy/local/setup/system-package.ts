@@ -37,7 +37,7 @@ export async function findProgram(name: string, installAdvice: string, log: (lin
   throw new SetupError(`The package ${name} does not contain the program ${name}. ${installAdvice}`);
 }
 
-/** Returns undefined if the program is not installed. */
+/** Returns the path of a program, or undefined if it is not installed. */
 export function findOnPath(name: string): string | undefined {
   const folders = [...(process.env.PATH ?? "").split(path.delimiter), "/usr/sbin", "/usr/local/bin"];
   return folders.map((folder) => path.join(folder, name)).find(isExecutableFile);

@@ -15,15 +15,17 @@ interface EnvironmentOptions {
   ports: Ports;
   secrets: LocalSecrets;
   servers: Pick<Servers, "eventstoreUrl" | "natsUrl" | "databaseUrls">;
-  /** Services inherit it, except EXCLUDED_VARIABLES and npm's variables. */
+  /** Variables that the services inherit, except EXCLUDED_VARIABLES and npm's variables. */
   inheritedEnv: NodeJS.ProcessEnv;
-  /** They override all other settings. */
+  /** Settings for single services that override all other settings. */
   overrides?: Partial<Record<ServiceName, Environment>> | undefined;
 }
 
 const natsSettingNames: readonly string[] = NATS_SETTING_NAMES;
 
-/** The stack sets each URL, and the settings of an external NATS server, only for the services that need them. */
+/**
+ * Variables that services do not inherit. The stack sets URLs and NATS settings only for the services that need them.
+ */
 const EXCLUDED_VARIABLES = ["DATABASE_URL", "EVENTSTORE_URL", "NODE_OPTIONS", "NODE_V8_COVERAGE", ...natsSettingNames];
 
 export const PORTAL_COOKIE_NAME = "sb-local-auth-token";
@@ -35,7 +37,7 @@ export function mapServices<Value>(create: (name: ServiceName) => Value): Record
   return Object.fromEntries(entries) as Record<ServiceName, Value>;
 }
 
-/** The operations API has a listener of its own in the command service. */
+/** The command service serves the operations API on a separate port. */
 export const buildOperationsUrl = (ports: Ports) => `http://127.0.0.1:${ports.operations}/operations/v1`;
 
 export function buildServiceUrls(ports: Ports): ServiceUrls {

@@ -41,7 +41,7 @@ export type StackFile = z.infer<typeof stackFileSchema>;
 
 export type DemoAccess = StackFile["demo"];
 
-/** Saves and returns the description of the stack for scripts, the demo and command-line programs. */
+/** Writes the stack file, which scripts, the demo and command-line programs read. Returns its content. */
 export function writeStackFile({ servers, urls, operationsUrl }: LocalStack, demoAccess: DemoAccess): StackFile {
   const { gateway: gatewayUrl } = urls;
   const { auditSigningKeys, personalDataKeys, webhookSecretKeys } = servers.root.secrets;
@@ -91,11 +91,12 @@ type RunningStack = Pick<StackFile, "auditSigningKeys" | "personalDataKeys" | "w
 };
 
 /**
- * Returns the settings of the running stack that a command-line program uses. The environment always takes precedence.
+ * Returns the settings that a command-line program takes from the running stack. Never replaces a setting of `env`.
  *
- * The log and the database must belong together, because a program may compare the read models with the log. Therefore,
- * the stack's log and database are used only if the environment names no other log or database. The stack's keys and
- * its partner API are used only with the stack's log, and its NATS server only with its database.
+ * - The stack's log and database are used only together, because a program may compare the read models with the log. If
+ *   `env` names another log or database, neither is used.
+ * - The stack's keys and token issuer are used only with its log.
+ * - The stack's NATS server is used only with its database.
  */
 export function buildCommandLineEnvironment(env: NodeJS.ProcessEnv, stack: RunningStack): NodeJS.ProcessEnv {
   const { eventstore: eventstoreUrl, nats: natsUrl, gateway: gatewayUrl, postgres: postgresUrls } = stack.urls;

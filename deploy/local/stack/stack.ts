@@ -26,7 +26,7 @@ const STATEMENT_TIMEOUT_MS = 30_000;
 
 export interface StackOptions extends Omit<ServerOptions, "otherComponents"> {
   env: NodeJS.ProcessEnv;
-  /** They override all other settings. */
+  /** Settings for single services that override all other settings. */
   serviceEnv?: Partial<Record<ServiceName, Environment>>;
 }
 
@@ -115,10 +115,10 @@ const SERVICES = {
   gateway: { name: "gateway", entry: "deploy/local/gateway/main.ts" },
 } as const;
 
-/** The service's own readiness checks take less time. */
+/** Longer than the service's own readiness checks take. */
 const PROBE_TIMEOUT_MS = 15_000;
 
-/** The start then reports why a service is not ready yet. */
+/** If a service is not ready after this time, the start reports the reason. */
 const REPORT_DELAY_MS = 5_000;
 
 /** Prepares the process of a service, but does not start it. `env` must contain PORT. */
@@ -134,7 +134,7 @@ export function createServiceComponent(service: ServiceName, env: Environment, c
   return createComponent(name, prepareProcess, context);
 }
 
-/** If the service is not ready, the returned function logs the reason. */
+/** Returns a function that checks the service. If the service is not ready, the function logs the reason. */
 function createReadinessProbe(name: string, url: string, log: (line: string) => void): () => Promise<boolean> {
   const startedAt = Date.now();
   let reportedReason = "";
@@ -148,7 +148,7 @@ function createReadinessProbe(name: string, url: string, log: (line: string) => 
   };
 }
 
-/** For each part of the service, `parts` contains null if the part is ready, and otherwise the reason why it is not. */
+/** Reason why each part of the service is not ready; null for a part that is ready. */
 const readinessSchema = z.object({ parts: z.record(z.string(), z.string().nullable()) });
 
 /** @returns an empty reason if the service is ready or does not respond */

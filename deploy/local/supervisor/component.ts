@@ -26,23 +26,23 @@ export interface Component {
 export interface ComponentContext {
   paths: LocalPaths;
   log: (line: string) => void;
-  /** Starts a component again if its process ends by itself. */
+  /** If true, a component whose process ends by itself is started again. */
   shouldRestart?: boolean | undefined;
-  /** Aborted to stop the stack, even while it is still starting. */
+  /** When aborted, the stack stops, even while it is still starting. */
   signal?: AbortSignal | undefined;
 }
 
 export interface ProcessSpec {
   command: string;
   args: readonly string[];
-  /** The process does not inherit the supervisor's environment. */
+  /** Complete environment of the process. Nothing is inherited from the supervisor. */
   env: NodeJS.ProcessEnv;
   cwd: string;
-  /** By default, the user of the supervisor. */
+  /** User who runs the process. The default is the supervisor's user. */
   user?: { uid: number; gid: number } | undefined;
   isReady: () => Promise<boolean>;
   stopSignal?: NodeJS.Signals;
-  /** After this time, the process is killed. */
+  /** Time after which a stopping process is killed. */
   stopTimeoutMs?: number;
   /**
    * Signal that the process receives if the supervisor dies; works only on Linux with setpriv. The default is SIGKILL,
@@ -77,7 +77,7 @@ export function createComponent(
   let spec: ProcessSpec | undefined;
   let running: RunningProcess | undefined;
   let launchPromise: Promise<void> | undefined;
-  /** False before the first start, and after a stop or kill. */
+  /** True from a start until a stop or kill. */
   let isWanted = false;
 
   const launch = async () => {

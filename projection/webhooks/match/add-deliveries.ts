@@ -12,11 +12,12 @@ import { listGroups, type OrderedGroup } from "./ordering.ts";
 export const MAX_BATCH_SIZE = 250;
 
 export interface AddedDeliveries {
-  /** Position of the checkpoint, which this batch may have moved. Null if it belongs to other read models. */
+  /**
+   * Position of the checkpoint, which this batch may have moved. Null if the checkpoint belongs to other read models.
+   */
   position: bigint | null;
   /** True if another process moved the checkpoint first, so that nothing was added. */
   isLost: boolean;
-  /** True if more events may follow. */
   hasMore: boolean;
   /** Endpoints with new deliveries that are due. */
   dueEndpoints: DueEndpoint[];
@@ -29,10 +30,11 @@ export interface AddedDeliveries {
 const listSql = (values: readonly string[]) => values.map((value) => `'${value}'`).join(", ");
 
 /**
- * Late events that the checkpoint ($1) has passed. If all of them fit into the batch, also the public events between
- * the checkpoint and the position of the read models. Both come from one snapshot, so that an event which follows a
- * late event in its stream never overtakes it. The checkpoint moves to the last of these events or, if no more follow,
- * to the position of the read models.
+ * Selects late events up to the checkpoint ($1). If all late events fit into the batch, also selects the public events
+ * after the checkpoint. One snapshot for both keeps the events of a stream in order.
+ *
+ * Also moves the checkpoint to the last selected event. If no more events follow, the checkpoint moves to the position
+ * of the read models.
  */
 const CHOSEN_SQL = `
   read_models AS MATERIALIZED (SELECT position, event_id FROM ${READ_MODEL_SCHEMA}.checkpoint),
@@ -66,8 +68,8 @@ const CHOSEN_SQL = `
   )`;
 
 /**
- * Chosen events with the owner of the endpoints that may receive them, if the checkpoint has moved. LATERAL with LIMIT or
- * OFFSET makes Postgres look up each row by an index, even if it planned the statement while the tables were small.
+ * Selects the data of the chosen events, if the checkpoint has moved. LATERAL with LIMIT or OFFSET makes Postgres look
+ * up each row by an index, even if it planned the statement while the tables were small.
  */
 const EVENTS_SQL = `
   event AS MATERIALIZED (
@@ -86,13 +88,14 @@ const EVENTS_SQL = `
   )`;
 
 /**
- * Finds the endpoints for each event. An endpoint matches if it belongs to the event's owner and environment,
- * subscribed to the event's type, and was registered before the event. If the owner is a clinic, the endpoint's
- * application must have had access to the event's branch and animal before the event, and the endpoint must not be
- * limited to other branches. An endpoint of an application needs no installation, because it receives only events about
- * the application itself. A test event matches only the endpoint under test, which need not subscribe to its type. An
- * operational event about an endpoint matches only other endpoints of the same application. Revoked endpoints never
- * match.
+ * Finds the endpoints for each event. An endpoint matches if all of these conditions are true:
+ *
+ * - It belongs to the event's owner and environment, was registered before the event, and is not revoked.
+ * - It subscribed to the event's type. A test event matches only the endpoint under test, even without a subscription.
+ * - It is not limited to other branches.
+ * - If it belongs to a clinic, its application had access to the event's branch and animal before the event.
+ * - If only one application may receive the event, it belongs to this application.
+ * - The event is not an operational event about this endpoint, except the expiry of a secret.
  */
 const MATCHED_SQL = `
   matched AS MATERIALIZED (
@@ -122,12 +125,12 @@ const MATCHED_SQL = `
        AND (e.branch_ids IS NULL OR v.branch_id IS NULL OR e.branch_ids ? v.branch_id::text)
   )`;
 
-/** Returns an SQL condition. CASE makes Postgres look up ids in a hash table. A join would compare all pairs of ids. */
+/** Returns an SQL condition: the delivery is in the CTE. With CASE, Postgres looks up ids in a hash table. */
 const buildIsInSql = (cte: string) => `CASE WHEN delivery_id IN (SELECT delivery_id FROM ${cte}) THEN true END`;
 
 /**
- * Inserts deliveries, and a row in `pending_delivery` for each pending delivery. A late event whose row another
- * transaction has locked is chosen again later, but its deliveries then exist already.
+ * Inserts deliveries, and a row in `pending_delivery` for each pending delivery. If another transaction has locked a
+ * late event, the event is chosen again later, but adds no delivery twice.
  */
 const INSERT_SQL = `
   added AS (
@@ -192,8 +195,8 @@ interface QueuedEndpoint {
 }
 
 /**
- * Adds a delivery for each event after the checkpoint and each matching endpoint, unless the delivery already exists,
- * and moves the checkpoint. One statement does both, so no delivery is lost if the process is killed.
+ * Moves the checkpoint, and adds a delivery of each new event for each matching endpoint, unless the delivery exists.
+ * One statement does both, so no delivery is lost if the process is killed.
  *
  * @param after position of the checkpoint
  * @param limit maximum number of events

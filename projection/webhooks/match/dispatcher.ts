@@ -20,7 +20,6 @@ interface DispatcherOptions {
   logger: Logger;
   arrivals: Arrivals;
   onDue(endpoints: readonly DueEndpoint[]): void;
-  /** Called if a replay was requested. */
   onReplay(): void;
   /** Called with the position up to which all public events have deliveries. */
   onPosition(position: bigint): void;
@@ -81,7 +80,7 @@ export function runDispatcher(options: DispatcherOptions, loop: Loop): Promise<v
   );
 }
 
-/** @returns position of the checkpoint */
+/** Makes the next event a late event, so that later events do not wait. @returns new position of the checkpoint */
 async function setFirstEventAside({ pool, logger }: DispatcherOptions, after: bigint, error: unknown): Promise<bigint> {
   const { rows } = await pool.query<{ eventId: string; position: bigint; isLate: boolean }>(
     `SELECT event_id AS "eventId", position, is_late AS "isLate"

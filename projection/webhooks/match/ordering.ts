@@ -3,7 +3,7 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { inTransaction } from "../../../shared/postgres/pool.ts";
 import type { DueEndpoint } from "../schedule/schedule.ts";
 
-/** Deliveries of one endpoint whose events are sent in order. */
+/** Deliveries to one endpoint with the same ordering key. They are sent one at a time, in the order of their events. */
 export interface OrderedGroup {
   endpointId: string;
   orderingKey: string;
@@ -26,9 +26,9 @@ const GROUPS_SQL = `
   (SELECT DISTINCT endpoint_id, ordering_key FROM unnest($1::uuid[], $2::uuid[]) AS u (endpoint_id, ordering_key)) g`;
 
 /**
- * Releases the earliest blocked delivery of each group without a released delivery. Skips rows that another transaction
- * has locked; a later call releases them. CASE keeps Postgres from reading the whole partial index of blocked
- * deliveries instead of the primary key.
+ * Releases the earliest blocked delivery of each group, unless the group already has a released delivery. Skips rows
+ * that another transaction has locked; a later call releases them. CASE makes Postgres use the primary key instead of
+ * the whole partial index of blocked deliveries.
  */
 const RELEASE_NEXT_SQL = `
   WITH earliest AS MATERIALIZED (
@@ -72,7 +72,7 @@ const BLOCK_LATER_SQL = `
  * stays unchanged. Call it after the commit that ended the delivery, so that it sees deliveries that were added at the
  * same moment.
  *
- * @param earliestDueAt earliest due time of the released deliveries. Milliseconds since 1970
+ * @param earliestDueAt time before which no released delivery is due, in milliseconds since 1970
  * @returns endpoints of the released deliveries
  */
 export function releaseNext(

@@ -34,7 +34,7 @@ const revokingCategories = [
 type RevokingEvent = PartnerApplicationEvent | InstallationEvent | WebhookEndpointEvent | AnimalConsentEvent;
 
 /**
- * True for each event type of these categories that can revoke a permission. Unknown types count as revocations, too.
+ * True for each event type of the revoking categories that can revoke a permission. Unknown types count as revocations.
  */
 const canRevoke: Record<RevokingEvent["type"], boolean> = {
   ApplicationRegistered: false,
@@ -83,8 +83,8 @@ interface RevocationDeps {
 }
 
 /**
- * Time without a response from the log, after which it counts as unavailable. The process may then claim deliveries,
- * although it has not read all stored events.
+ * Time without a response after which the log counts as unavailable. The process may then claim deliveries, although it
+ * may not have read all events.
  */
 const SILENCE_TIMEOUT_MS = 5_000;
 

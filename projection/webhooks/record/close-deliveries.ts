@@ -49,7 +49,11 @@ export function skipUnapprovedDeliveries(pool: pg.Pool, now: number): Promise<Sw
   return closeDeliveries(pool, { name: "skip unapproved deliveries", text: SKIP_UNAPPROVED_SQL, values }, oldestDueAt);
 }
 
-/** @param earliestDueAt earliest due time of deliveries that are released. Milliseconds since 1970 */
+/**
+ * Runs a statement that closes deliveries, and releases the next delivery of each group.
+ *
+ * @param earliestDueAt time before which no released delivery is due, in milliseconds since 1970
+ */
 async function closeDeliveries(pool: pg.Pool, statement: pg.QueryConfig, earliestDueAt: number): Promise<SweepResult> {
   const { rows } = await pool.query<OrderableDelivery & { status: ClosedStatus }>(statement);
   // The next search finds the released deliveries.
@@ -59,7 +63,7 @@ async function closeDeliveries(pool: pg.Pool, statement: pg.QueryConfig, earlies
   return { closedCounts, hasMore: rows.length === MAX_CLOSED_DELIVERIES };
 }
 
-/** Closes the chosen deliveries, except those whose record another transaction has locked. */
+/** Closes the chosen deliveries. Skips a delivery if another transaction has locked its row. */
 const CLOSE_CHOSEN_SQL = `,
   unlocked AS MATERIALIZED (
     SELECT d.delivery_id, chosen.status
@@ -198,7 +202,7 @@ const SKIP_UNAPPROVED_SQL = `
  * Returns SQL that selects one batch of released and blocked deliveries. Separate queries read released and blocked
  * deliveries, because they have separate indexes.
  *
- * @param buildPartSql creates one of the queries from the SQL condition of its deliveries
+ * @param buildPartSql returns the query for the deliveries of one condition, which is in SQL
  */
 function buildUnionSql(buildPartSql: (condition: string) => string): string {
   const parts = Object.values(PENDING_CONDITIONS).map(buildPartSql);

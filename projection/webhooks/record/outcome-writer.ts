@@ -24,8 +24,8 @@ export interface OutcomeWriterOptions {
 
 interface OutcomeCallbacks {
   /**
-   * Called with outcomes after their commit. Also called with outcomes that cannot be written. Their attempts are
-   * repeated when their leases expire.
+   * Called with outcomes after their commit. Also called with outcomes that cannot be written. The attempts of these
+   * outcomes are repeated when their leases expire.
    */
   onWritten(outcomes: readonly FinishedAttempt[]): void;
   /** Called with outcomes that wait, because another transaction has locked their rows. */
@@ -39,7 +39,7 @@ const WRITE_INTERVAL_MS = 5;
 /** Pause between two attempts to write outcomes whose rows are locked. */
 const LOCKED_INTERVAL_MS = 1_000;
 
-/** Time after a locked row during which the writer skips locked rows instead of waiting for them. */
+/** After the writer meets a locked row, it skips locked rows for this time instead of waiting for them. */
 const SKIP_LOCKED_MS = 5_000;
 
 /** Maximum number of outcomes that wait for locked rows. */

@@ -7,15 +7,15 @@ import type { ClaimedDelivery } from "../send/claim.ts";
 import { trackFailingEndpoints } from "./failing-endpoints.ts";
 
 /**
- * Writes the outcomes of attempts in one transaction: the attempts, the status and next due time of the deliveries, and
- * the failure periods of the endpoints. If the delivery has been leased again since the attempt, only a success changes
- * the delivery. Then releases the deliveries that were blocked because of a delivery that has ended.
+ * Writes the outcomes of attempts: the attempts, the status and due time of their deliveries, and the failure periods
+ * of their endpoints. If a delivery has been leased again since the attempt, a failure does not change the delivery,
+ * but a success still ends it. Then releases deliveries that waited for a delivery that has ended.
  *
- * @param options.skipsLocked if true, outcomes whose rows another transaction has locked are not written. If false, the
- *   transaction waits for these rows, which costs less if there are none
+ * @param options.skipsLocked true to skip outcomes whose rows another transaction has locked; false to wait for the
+ *   locks
  * @param options.now milliseconds since 1970
- * @returns ids of the deliveries whose outcomes are written (the others have rows that another transaction has locked), and
- *   endpoints with a delivery that became due because the delivery before it has ended
+ * @returns `writtenIds`: ids of the deliveries whose outcomes were written; `releasedEndpoints`: endpoints of the
+ *   released deliveries
  */
 export async function writeOutcomes(
   pool: pg.Pool,
@@ -39,7 +39,10 @@ export async function writeOutcomes(
   return { writtenIds, releasedEndpoints };
 }
 
-/** CTE `ready`: the outcomes of deliveries that this transaction has locked, or that were deleted. $1: delivery ids. */
+/**
+ * CTEs that lock the rows of the outcomes `o`, and skip locked rows. `ready`: outcomes whose remaining rows are all
+ * locked by this transaction. $1: delivery ids.
+ */
 const LOCKED_SQL = `
   delivery_row AS MATERIALIZED (
     SELECT p.delivery_id FROM webhooks.pending_delivery p JOIN webhooks.delivery d USING (delivery_id)
@@ -61,9 +64,9 @@ const LOCKED_SQL = `
   )`;
 
 /**
- * Locks the rows of finished deliveries, and the failure periods of their endpoints.
+ * Locks the rows of attempts, deliveries and failure periods. Skips rows that another transaction has locked.
  *
- * @returns ids of the deliveries whose rows are locked
+ * @returns ids of the deliveries whose rows are all locked by this transaction
  */
 async function lockRows(client: pg.ClientBase, outcomes: readonly FinishedAttempt[]): Promise<Set<string>> {
   const { rows } = await client.query<{ id: string }>({

@@ -21,11 +21,11 @@ const MAX_CONCURRENT_STREAMS = 16;
 const REPORT_SECRET_BEFORE_MS = 6 * 60 * 60 * 1_000;
 
 /**
- * Event that the log may lack, with SQL statements for the row of failures or replays from which it follows. Without
- * these statements, a read model shows that the event is recorded.
+ * Event that the log may lack. If it follows from a row about failures or a replay, SQL statements update this row.
+ * Otherwise, a read model shows that the event is recorded.
  */
 export interface UnrecordedEvent extends DerivedEvent {
-  /** Values of `$1` and following that identify the row. */
+  /** Parameters of the SQL statements. They identify the row. */
   key?: readonly unknown[];
   /** SQL statement that marks the event as recorded. */
   recordedSql?: string;
@@ -75,13 +75,13 @@ export async function recordEvents(options: RecordOptions, unrecordedEvents: rea
 
 const RETRY_AT_SQL = "now() + interval '1 minute'";
 
-/** Selects the row of a failure period, unless the endpoint has started another period. */
+/** SQL condition for the row of a failure period. Selects no row if the endpoint has started another period. */
 const PERIOD_SQL = "WHERE endpoint_id = $1 AND since = $2";
 
 /**
- * Finds endpoints that their failures have disabled, and endpoints whose failures must be reported. The failure period
- * must have lasted five minutes, include at least three failed attempts, and not have been reported in the last 24
- * hours. Skips rows that another transaction has locked.
+ * Finds endpoints that were disabled because of failures, and failing endpoints that must be reported. An endpoint is
+ * reported after five minutes of failures and at least three failed attempts, and at most once in 24 hours. Skips rows
+ * that another transaction has locked.
  */
 export async function findEndpointFailures(pool: pg.Pool): Promise<UnrecordedEvent[]> {
   const { rows } = await pool.query<DerivedEvent & { event: WebhookEndpointEvent }>({
@@ -126,7 +126,8 @@ export async function findEndedReplays(pool: pg.Pool): Promise<UnrecordedEvent[]
 }
 
 /**
- * Finds former secrets that expire within six hours and were not reported before, at most 1,000, the earliest first.
+ * Finds former signing secrets that expire within six hours and are not reported yet: at most 1,000, in order of
+ * expiry.
  *
  * @param now milliseconds since 1970
  */

@@ -17,8 +17,8 @@ import {
 } from "./select-deliveries.ts";
 
 /**
- * Maximum number of an endpoint's deliveries that wait for a first attempt, or for an earlier delivery. A replay waits
- * until there are fewer, so it adds deliveries no faster than the service attempts them.
+ * Number of waiting deliveries at which the replays of an endpoint pause. A delivery waits for its first attempt, or
+ * for an earlier delivery. So a replay adds deliveries no faster than the service attempts them.
  */
 const MAX_WAITING_DELIVERIES = 1_000;
 
@@ -28,8 +28,8 @@ interface ReplayStepDeps {
 }
 
 /**
- * Result of a step: `started` if deliveries were queued, `ended` if the replay has ended, `waiting` if it has to wait,
- * and `taken` if another process works on it, or if it ended before.
+ * Result of a step. `started`: a batch was queued, and more may follow. `ended`: the replay has ended. `waiting`: the
+ * endpoint has too many waiting deliveries. `taken`: another process works on the replay, or it had already ended.
  */
 type ReplayStep = "started" | "ended" | "waiting" | "taken";
 
@@ -55,7 +55,7 @@ export async function continueReplays(deps: ReplayStepDeps, clock: () => number)
   return steps.some((step) => step === "started" || step === "ended");
 }
 
-/** Moves a replay to the end of the queue: the replay that has waited longest comes first. */
+/** Moves a replay to the end of the queue, which is ordered by the time of the last step. */
 async function moveBack(pool: pg.Pool, replayId: string, now: number): Promise<void> {
   await pool.query(
     `INSERT INTO webhooks.replay (replay_id, updated_at) VALUES ($1, $2)
@@ -147,7 +147,7 @@ async function requeueAll(
   return requeued;
 }
 
-/** Records that a replay request is finished for these deliveries. */
+/** Records that this replay has processed the deliveries, so that it does not select them again. */
 async function recordProcessed(
   client: pg.ClientBase,
   { endpointId, position }: UnfinishedReplay,
@@ -185,7 +185,7 @@ async function hasManyWaitingDeliveries(client: pg.ClientBase, endpointId: strin
 }
 
 interface ReplayProgress {
-  /** Null before the first batch. */
+  /** Time of creation at which the next batch starts. Null before the first batch. */
   nextCreatedAt: string | null;
   replayedCount: number;
   notReplayedCount: number;
@@ -195,7 +195,8 @@ interface ReplayProgress {
 
 /**
  * Locks the progress of a replay until the end of the transaction.
- * @returns undefined if another process works on the replay, or if it has ended
+ *
+ * @returns undefined if another process works on the replay, or if the replay has ended
  */
 async function lockProgress(client: pg.ClientBase, replayId: string, now: number): Promise<ReplayProgress | undefined> {
   await client.query("INSERT INTO webhooks.replay (replay_id, updated_at) VALUES ($1, $2) ON CONFLICT DO NOTHING", [

@@ -8,16 +8,19 @@ import { READ_MODELS_CURRENT_SQL } from "../match/revocations.ts";
 
 export interface SelectedDelivery {
   deliveryId: string;
-  /** Time of creation, with microseconds. */
+  /** Time of creation as Postgres text, with microseconds. */
   createdAt: string;
 }
 
-/** Maximum number of deliveries in a batch. A request has at most as many ids. */
+/** Maximum number of deliveries in a batch, and of delivery ids in a replay request. */
 export const MAX_BATCH_SIZE = 100;
 
 /**
- * SQL condition for a delivery `d` that a request may replay: its status is one of the request's statuses, it has not
- * processed this request or a later one, and its application may see it.
+ * Returns an SQL condition for a delivery `d` that a replay request may queue again. The delivery must have one of the
+ * statuses and be visible to its application. It must not have processed this request or a later one.
+ *
+ * @param statuses SQL expression for the array of statuses
+ * @param position SQL expression for the log position of the request
  */
 export const buildReplayableSql = (statuses: string, position: string) =>
   `d.status = ANY (${statuses}::text[]) AND COALESCE(d.replay_position, -1) < ${position} AND ${IS_DELIVERY_VISIBLE_SQL}`;
@@ -28,7 +31,7 @@ const SELECT_BY_ID_SQL = `
   SELECT ${COLUMNS_SQL} FROM webhooks.delivery d
    WHERE d.delivery_id = ANY ($1::uuid[]) AND d.endpoint_id = $2 AND ${buildReplayableSql("$3", "$4")}`;
 
-/** Reads the oldest entries of each status and type in the index of the endpoint's deliveries, and merges them. */
+/** Reads a batch of the oldest deliveries for each status and event type from an index, and merges them by time. */
 const SELECT_BY_TIME_SQL = `
   SELECT found.* FROM unnest($5::text[]) AS s (unsuccessful_status) CROSS JOIN unnest($6::text[]) AS t (event_type)
    CROSS JOIN LATERAL (
@@ -43,10 +46,10 @@ const SELECT_BY_TIME_SQL = `
    LIMIT ${MAX_BATCH_SIZE}`;
 
 /**
- * Selects the next deliveries of a replay, oldest first. A delivery that the replay has processed is not selected
- * again.
+ * Selects the next deliveries of a replay, oldest first unless the request lists ids. Omits deliveries that the replay
+ * has already processed.
  *
- * @param nextCreatedAt earliest time of creation; null for the first batch
+ * @param nextCreatedAt time of creation at which the batch starts; null for the first batch
  */
 export async function selectDeliveries(
   client: pg.ClientBase,
@@ -70,7 +73,10 @@ export async function selectDeliveries(
   return rows;
 }
 
-/** SQL expression for the next status: `skipped` if the endpoint is disabled, `cancelled` if it is revoked. */
+/**
+ * SQL expression for the new status of a delivery: `pending`, `skipped` if the endpoint `e` is disabled, or `cancelled`
+ * if it is revoked.
+ */
 const STATUS_SQL = `CASE e.status WHEN 'active' THEN 'pending' WHEN 'disabled' THEN 'skipped' ELSE 'cancelled' END`;
 
 const REQUEUE_SQL = `
@@ -95,8 +101,8 @@ const REQUEUE_SQL = `
   SELECT endpoint_id AS "endpointId", ordering_key AS "orderingKey" FROM requeued`;
 
 /**
- * Queues deliveries again, in the caller's transaction. Deliveries that the request may not replay stay unchanged.
- * After the commit, the caller must arrange the groups of the deliveries.
+ * Queues deliveries again, in the caller's transaction. Leaves deliveries unchanged that the request may not replay.
+ * After the commit, the caller must pass the groups of the returned deliveries to `arrange`.
  *
  * @param now milliseconds since 1970
  */
@@ -120,16 +126,16 @@ export async function requeueDeliveries(
 export interface UnfinishedReplay {
   replayId: string;
   endpointId: string;
-  /** Null if the endpoint belongs to the application. */
+  /** Null if the endpoint belongs to no clinic, only to the application. */
   clinicId: string | null;
-  /** Null if `deliveryIds` selects deliveries. */
+  /** Null if the request lists delivery ids. */
   since: Instant | null;
   until: Instant;
   statuses: ReplayableStatus[];
   deliveryIds: string[] | null;
-  /** Id of the request, which is the cause of the next attempts. */
+  /** Id of the event that requested the replay. It becomes the cause of the deliveries. */
   requestId: string;
-  /** Log position of the request. A delivery processes each request only once. */
+  /** Log position of the request. Prevents a delivery from being replayed twice for the same request. */
   position: bigint;
   correlationId: string;
 }
@@ -169,9 +175,8 @@ const UNFINISHED_REPLAYS_SQL = `
    LIMIT ${MAX_REPLAYS}`;
 
 /**
- * Finds unfinished replays. Together, the replays of an application have at most one batch of deliveries. So an
- * application with many replays gets no more capacity than other applications. The replay that has waited longest comes
- * first.
+ * Finds the unfinished replays to continue, longest waiting first. The replays returned for one application have at
+ * most one batch of deliveries in total. So an application does not get more capacity by requesting more replays.
  */
 export async function findUnfinishedReplays(pool: pg.Pool): Promise<UnfinishedReplay[]> {
   const { rows } = await pool.query<UnfinishedReplay>({ name: "unfinished replays", text: UNFINISHED_REPLAYS_SQL });

@@ -13,10 +13,10 @@ export const IS_DUE_SQL = `
     OR NOT EXISTS (SELECT FROM webhooks.sender s WHERE s.sender_id = pending_delivery.sender_id))`;
 
 /**
- * Returns SQL that selects an endpoint if deliveries may be sent to it. The endpoint, its application and, for an
- * endpoint of a clinic, the installation must be active. In production, the origin of the URL must be approved. An
- * endpoint that its failures have disabled is not active, even before the log has the event. The column `branch_ids`
- * lists the branches that the application may access, and `animal_access` says which animals.
+ * Returns SQL that selects an endpoint only if deliveries may be sent to it. The endpoint and its application must be
+ * active. If the endpoint belongs to a clinic, the clinic must have approved the application. In production, the origin
+ * of the URL must be approved. An endpoint that was disabled because of failures is excluded even before the log has
+ * the event. The columns `branch_ids` and `animal_access` contain the access limits of the application.
  *
  * The result is valid only if {@link READ_MODELS_CURRENT_SQL} is true. Otherwise the read models may lack a revocation.
  * LIMIT prevents the planner from joining all endpoints.
@@ -37,7 +37,7 @@ export const buildActiveEndpointSql = (endpointIdSql: string) => `
                       WHERE f.endpoint_id = e.endpoint_id AND f.is_disabled AND f.since >= e.enabled_at)
    LIMIT 1`;
 
-/** SQL conditions for pending deliveries. Each has a partial index. */
+/** SQL conditions for pending deliveries, each with a partial index. A blocked delivery waits for an earlier one. */
 export const PENDING_CONDITIONS = { released: "NOT is_blocked", blocked: "is_blocked" };
 
 /**
@@ -58,8 +58,9 @@ export function buildPendingEndpointsSql(name: string, condition: string): strin
 }
 
 /**
- * Returns at least one row while deliveries are pending. If no delivery is due, the row has no endpoint. Because of
- * LIMIT, the query reads at most one delivery of each endpoint, in addition to leased deliveries.
+ * Selects active endpoints with due deliveries, except the endpoints in $2. If there are none, but deliveries are
+ * pending, returns one row of nulls. If no delivery is pending, returns no row. Because of LIMIT, the query reads at
+ * most one due delivery of each endpoint.
  */
 const FIND_DUE_ENDPOINTS_SQL = `
   WITH RECURSIVE ${buildPendingEndpointsSql("endpoints", PENDING_CONDITIONS.released)},
@@ -86,6 +87,7 @@ const FIND_DUE_ENDPOINTS_SQL = `
  *
  * @param knownIds ids of endpoints to leave out
  * @param now milliseconds since 1970
+ * @returns `hasPending` is true if any unblocked delivery is pending, even if it is not due
  */
 export async function findDueEndpoints(
   pool: pg.Pool,

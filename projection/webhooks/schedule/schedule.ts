@@ -28,8 +28,8 @@ const APPLICATION_SHARE = 1 / 4;
 const ENDPOINT_SHARE = 1 / 2;
 
 /**
- * Limits for concurrent attempts at one endpoint. Quick successes raise the limit from minimum to maximum, and other
- * attempts lower it. A failing endpoint gets one attempt at a time.
+ * Limits for concurrent attempts at one endpoint. A quick success can raise the current limit by one. Any other attempt
+ * halves it. A failing endpoint gets one attempt at a time.
  */
 const MIN_PER_ENDPOINT = 4;
 const MAX_PER_ENDPOINT = 64;
@@ -42,7 +42,7 @@ interface EndpointState extends DueEndpoint {
   /** True if the endpoint became due after the current claim began. */
   isNew: boolean;
   isFailing: boolean;
-  /** Time in milliseconds of the clock. The rate limit permits no attempt before this time. */
+  /** Time before which the rate limit permits no attempt, in milliseconds of the clock. */
   notBefore: number;
   inProgress: number;
   maxAttempts: number;
@@ -55,13 +55,13 @@ interface ApplicationState {
 }
 
 /**
- * Decides which deliveries a process attempts next, in one environment. Knows the attempts in progress, and the
- * endpoints with due deliveries, so that a claim need not search for them. An outdated entry only causes a claim that
- * finds no delivery.
+ * Decides which deliveries a process attempts next, in one environment. It knows the attempts in progress and the
+ * endpoints with due deliveries, so a claim need not search for them. An outdated entry only causes a claim that finds
+ * no delivery.
  *
- * Applications take turns, and so do the endpoints of an application. The limits are dynamic thresholds (Choudhury and
- * Hahne): an application may use a quarter of the free capacity. So a single application uses at most a fifth of the
- * capacity, and other applications always find free capacity.
+ * Applications take turns, and so do the endpoints of an application. An application may have a quarter as many
+ * attempts in progress as there is free capacity (dynamic thresholds, Choudhury and Hahne). So one application uses at
+ * most a fifth of the capacity, and others always find free capacity.
  */
 export class Schedule {
   /** The application that had a turn longest ago comes first. */
@@ -118,7 +118,12 @@ export class Schedule {
     });
   }
 
-  /** @param available capacity that the application may still use */
+  /**
+   * Chooses the endpoint that gets the application's next attempt, and moves it behind the other endpoints.
+   *
+   * @param available capacity that the application may still use
+   * @returns undefined if no endpoint may get another attempt
+   */
   #takeTurn(
     { endpoints }: ApplicationState,
     counts: ReadonlyMap<EndpointState, number>,
@@ -151,7 +156,11 @@ export class Schedule {
     if (!state.hasMore && !found.isNew) found.isDue = false;
   }
 
-  /** @returns function that ends the attempt. It returns another function, to call when the outcome is recorded */
+  /**
+   * Counts a new attempt.
+   *
+   * @returns function to call when the attempt ends; it returns a function to call when the outcome is recorded
+   */
   start(endpoint: DueEndpoint): (isSuccess: boolean) => () => void {
     const startedAt = this.#clock();
     const application = this.#findApplication(endpoint.applicationId);

@@ -57,7 +57,7 @@ export async function attemptDelivery(
   return sendResult;
 }
 
-/** Returns undefined if the receiver accepted the delivery. */
+/** Describes the failure of an attempt for its span. Returns undefined if the receiver accepted the delivery. */
 function findFailure(sendResult: SendResult | undefined): string | undefined {
   if (!sendResult) return "interrupted";
   const { error, statusCode } = sendResult;
@@ -108,7 +108,11 @@ function createUnsentResult(error: AttemptError): SendResult {
   return { statusCode: null, error, retryAfter: null, responseBody: null, durationMs: 0 };
 }
 
-/** Returns the asymmetric signature if the endpoint asks for it. @throws if no signing key is configured */
+/**
+ * Returns the asymmetric signature. Returns an empty array if the endpoint does not use asymmetric signatures.
+ *
+ * @throws if the endpoint uses them, but no signing key is configured
+ */
 async function createAsymmetricSignatures(
   { hasAsymmetricSignature }: ClaimedDelivery,
   content: SignedContent,
@@ -119,7 +123,7 @@ async function createAsymmetricSignatures(
   return [await signAsymmetrically(toSignedText(content))];
 }
 
-/** Decrypts the custom headers of the endpoint. Their names never equal the names of other headers. */
+/** Decrypts the endpoint's custom headers. They never have the name of a header that the service sets. */
 async function openHeaders(
   { encryptedHeaders }: ClaimedDelivery,
   secretReader: SecretReader,

@@ -20,7 +20,7 @@ export interface ClaimedDelivery {
   endpointId: string;
   applicationId: string;
   environment: Environment;
-  /** Id and correlation id of the domain event or, after a replay, of the last request to replay. */
+  /** Id of the event that caused the delivery: the domain event or, after a replay, the last replay request. */
   causeId: string;
   correlationId: string;
   traceparent: string | null;
@@ -38,7 +38,7 @@ export interface ClaimedDelivery {
   startedAt: number;
   /** Number of failed attempts since the delivery was created or last replayed. */
   failedAttemptCount: number;
-  /** Null if the order does not matter. */
+  /** Appointment id if the endpoint receives the events of each appointment in order; otherwise null. */
   orderingKey: string | null;
 }
 
@@ -54,7 +54,7 @@ interface ClaimedEndpoint {
 interface EndpointRow {
   ordinal: number;
   failing: boolean;
-  /** Null if deliveries may not be sent to the endpoint. */
+  /** Maximum number of deliveries to claim. Null if deliveries may not be sent to the endpoint. */
   capacity: number | null;
   pauseMs: number;
 }
@@ -73,8 +73,8 @@ type ClaimRow = EndpointRow & (DeliveryRow | { deliveryId: null });
  * Claims and leases due deliveries, at most as many as the schedule has granted.
  *
  * @param excludedDeliveryIds ids of deliveries that this process still reserves, although their lease may have ended
- * @param lease id of the sender, and length of the lease, which must exceed the longest attempt. Without a row of the
- *   sender, nothing is claimed
+ * @param lease `senderId`: owner of the leases, without whose row in `webhooks.sender` nothing is claimed; `leaseMs`:
+ *   duration, which must exceed the longest attempt
  * @param now milliseconds since 1970
  */
 export async function claimDueDeliveries(
@@ -126,7 +126,10 @@ function toClaimedDelivery(row: DeliveryRow, now: number): ClaimedDelivery {
   return { ...delivery, body, startedAt: now, encryptedSecrets, encryptedHeaders: encryptedHeaders ?? [] };
 }
 
-/** Number of deliveries to claim for the endpoint `a`: one attempt at a time while it fails (`f`), null if inactive. */
+/**
+ * SQL expression for the number of deliveries to claim for the endpoint `a`. Null if the endpoint is inactive. A
+ * failing endpoint, which has a row in `f`, gets one attempt at a time.
+ */
 const CAPACITY_SQL = `
   CASE WHEN a.endpoint_id IS NULL THEN NULL
        WHEN f.endpoint_id IS NULL THEN x.granted
@@ -204,8 +207,8 @@ const PAUSE_MS_SQL = `
        ELSE 0 END`;
 
 /**
- * SQL condition that is false if only the read models of another release contain the delivered event. A process of that
- * release sends the delivery. Without the event, an attempt fails.
+ * SQL condition for deliveries whose event this release's read models contain, or must contain because the deliveries
+ * come from them. If it is false, a process of another release sends the delivery.
  */
 const IS_EVENT_EXPECTED_SQL = `
   (EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.public_event WHERE event_id = pending_delivery.event_id)

@@ -39,7 +39,7 @@ const MAX_IDLE_SOCKETS = 512;
  */
 const IDLE_TIMEOUT_MS = 4_000;
 
-/** Time after which the next address is tried, too. RFC 8305 suggests 250 ms. */
+/** Time to connect to one address before the next address is tried in parallel. RFC 8305 suggests 250 ms. */
 const ADDRESS_TIMEOUT_MS = 1_000;
 
 const MAX_HEADER_BYTES = 16_384;
@@ -115,7 +115,9 @@ interface PooledOptions
 }
 
 /**
- * @param idleSockets idle connections of all agents. The connection that has been idle longest comes first.
+ * Creates an HTTP agent with one pool of connections for each value of the request option `pool`.
+ *
+ * @param idleSockets idle connections of all agents, longest idle first
  * @param keepAlive false to close each connection after its request
  */
 function createAgent(BaseAgent: typeof http.Agent, idleSockets: Set<Duplex>, keepAlive = true): http.Agent {

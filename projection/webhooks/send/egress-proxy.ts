@@ -24,8 +24,8 @@ interface EgressProxyOptions {
 }
 
 /**
- * Time for which an established tunnel proves that the proxy works. During this time, a timeout or a status 5xx counts
- * as a failure of the receiver, and later as a failure of the proxy.
+ * Time after the last opened tunnel during which the proxy counts as working. In this time, a timeout or a status 5xx
+ * counts as a failure of the receiver. After it, they count as a failure of the proxy.
  */
 const PROOF_DURATION_MS = 60_000;
 

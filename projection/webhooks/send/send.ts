@@ -35,10 +35,10 @@ interface SendOptions extends DestinationOptions, AttemptLimits {
 }
 
 /**
- * Makes one attempt: checks the destination, connects to the checked address and sends the request. Failures of the
- * receiver are returned, not thrown. The error code `timeout` means that the request was sent. Before that, an expired
- * time limit returns `lookup_failed` or `connection_timeout`. Once status line and headers have arrived, the attempt has
- * no error, even if the body is incomplete or invalid.
+ * Makes one attempt: checks the destination, connects to a checked address and sends the request. Returns failures of
+ * the receiver instead of throwing them. The error code `timeout` means that the connection was ready, so the receiver
+ * may have the request. A time limit that expires earlier has another code, such as `connection_timeout`. Once the
+ * response headers have arrived, the attempt has no error, even if the body is incomplete.
  *
  * @returns undefined if the signal interrupted the attempt before a response began
  */
@@ -54,7 +54,7 @@ export function send(
   // Error code to report if the current time limit expires.
   let timeoutError: AttemptError = "lookup_failed";
   return new Promise((resolve) => {
-    /** @param error applies only if no response began; null if the attempt was interrupted */
+    /** @param error error code if no response began; null if the attempt was interrupted */
     const finish = (error: AttemptError | null) => {
       stopTimer();
       signal.removeEventListener("abort", interrupt);
@@ -167,10 +167,9 @@ export class Exchange {
   /**
    * Sends the request and reads its response. Once the response has begun, errors of its body are ignored.
    *
-   * If a reused connection is closed before the response begins, or returns bytes that are no response, the request is
-   * sent once more on a new connection. The receiver most likely closed the connection before the request arrived, or
-   * the bytes belong to its previous response. If it did process the first request, it can recognise the second request
-   * by the delivery id, as with every retry.
+   * If a reused connection breaks or returns invalid bytes before the response begins, sends the request once more on a
+   * new connection. Most likely, the receiver closed the connection before the request arrived, or the bytes belong to
+   * a previous response. If the receiver gets both requests, it can recognize the second by its delivery id.
    *
    * @param open starts the request, on a new connection if `useNewConnection` is true
    * @param onConnected called each time the request is assigned to an open connection

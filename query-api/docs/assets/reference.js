@@ -8,13 +8,13 @@ const [, errorCode] = /^#error-(\w+)$/.exec(location.hash) ?? [];
 // Scalar would keep an unknown fragment as a prefix of its own.
 if (errorCode) history.replaceState(null, "", location.pathname);
 
-/** Returns true if the portal's document explains the error, but not the partner's. */
+/** Returns true if the partner document does not list the error, so that the portal document explains it. */
 async function isPortalError(code) {
   const { info } = await (await fetch(PARTNER_URL)).json();
   return !info.description.includes(`| \`${code}\` |`);
 }
 
-/** Moves the focus to the table's row of the error, as soon as it is rendered. */
+/** Moves the focus once to the error's row in the table of error codes, if the row is rendered. */
 function showError() {
   const codes = reference.querySelectorAll("td:nth-child(2) > code");
   const row = [...codes].find(({ textContent }) => textContent === errorCode)?.closest("tr");
@@ -24,7 +24,7 @@ function showError() {
   row.focus({ preventScroll: true });
 }
 
-/** Attributes that assistive technologies need or, with null, misunderstand, by selector of Scalar's elements. */
+/** Corrections that make Scalar's elements accessible, by CSS selector. An attribute with the value null is removed. */
 const CORRECTIONS = {
   "pre > code:not([tabindex]), .cm-scroller[tabindex='-1']": { tabindex: "0" },
   "[role=combobox]:not([aria-expanded])": { "aria-expanded": "false" },

@@ -22,7 +22,7 @@ const DAY_MS = 24 * 3_600_000;
 const CANCEL = "Cancel appointment";
 const START = { "Start consultation": "in_consultation", [CANCEL]: "cancelled" };
 
-/** What the staff of a clinic can do with an appointment: the next statuses by label, by status. */
+/** Actions of the clinic by appointment status: button labels with the next status. `Move` keeps the status. */
 const STEPS = {
   requested: { Confirm: "confirmed", "Check in": "checked_in", [CANCEL]: "cancelled", Move: undefined },
   confirmed: { "Check in": "checked_in", "No show": "no_show", [CANCEL]: "cancelled", Move: undefined },
@@ -31,15 +31,14 @@ const STEPS = {
   in_consultation: { Complete: "completed" },
 };
 
-/** The listed appointments. */
 let appointments = [];
 
-/** Number of requests for the list. Only the response to the latest one is shown. */
+/** Number of requests for the list. Only the response to the latest request is shown. */
 let requestCount = 0;
 
 let onShowDeliveries = () => undefined;
 
-/** The key and the free time with which the form has created an appointment. */
+/** Idempotency key and selected free time (`slot`) of the appointment that the form created last. */
 let used = {};
 
 /**
@@ -107,7 +106,7 @@ function showSlots(slots, resources) {
   getElement("slot").replaceChildren(h("option", { value: "" }, "none: any start, without a room"), ...options);
 }
 
-/** Prepares the form for another appointment, which cannot have the free time of the former one. */
+/** Sets a new idempotency key for the next appointment. Removes the free time that the previous appointment took. */
 function setNewKey() {
   getElement("idempotency-key").value = createIdempotencyKey();
   if (used.slot?.value) used.slot.remove();
@@ -119,7 +118,11 @@ export function showAppointments() {
   return runAction({ alertId: "appointments-alert" }, () => loadPage());
 }
 
-/** @param {string | undefined} cursor cursor of the next page; undefined for the first page */
+/**
+ * Loads and shows a page of the appointments.
+ *
+ * @param {string | undefined} cursor cursor of the next page; undefined for the first page
+ */
 async function loadPage(cursor) {
   const timeZone = getTimeZone();
   const from = toInstant(getElement("window-from").value, timeZone);
@@ -171,7 +174,7 @@ function createAppointmentTable() {
   return createTable("Appointments", titles, rows, { class: "appointments blocks" });
 }
 
-/** Shows an appointment that was changed as the clinic. Its first button gets the focus, as the used one may be gone. */
+/** Shows an appointment after a change by the clinic, and moves the focus to its first button. */
 function showChange(changed) {
   const { id, status, scheduledAt } = changed;
   appointments = appointments.map((listed) => (listed.id === id ? changed : listed));
@@ -183,8 +186,8 @@ function showChange(changed) {
 }
 
 /**
- * Creates the buttons that play the clinic's part in the application's sandbox, so that `appointment.updated` arrives.
- * The appointments of the fixture, which are older than the latest reset, cannot be changed.
+ * Creates the buttons that act as the clinic in the application's sandbox, and so cause `appointment.updated` events.
+ * Appointments of the fixture, created at or before the latest reset, cannot be changed.
  */
 function createPlayButtons({ id, status, scheduledAt, createdAt, animalId }) {
   const { sandbox } = getClinic();

@@ -25,7 +25,11 @@ export function getTimeZone() {
   }
 }
 
-/** Converts the value of an input to an instant. @throws {ApiError} if clocks in the clinic skip the time */
+/**
+ * Converts the value of an input from the clinic's local time to an instant.
+ *
+ * @throws {ApiError} if the clinic's clocks skip this time
+ */
 export function readLocalTime(value) {
   const instant = toInstant(value, getTimeZone());
   if (toLocalInput(Date.parse(instant), getTimeZone()) === value.slice(0, 16)) return instant;
@@ -48,7 +52,7 @@ export async function loadInstallations(preferredId) {
   return [preferredId, sandbox?.clinicId].find((id) => ids.includes(id)) ?? ids[0];
 }
 
-/** Loads the state of the application's sandbox again. An application without the scope has none. */
+/** Loads the state of the application's sandbox, if the application has the scope to read it. */
 export async function loadSandbox() {
   if (getEnvironment() !== "sandbox") return;
   try {
@@ -63,7 +67,7 @@ function createOptionText({ clinicId, clinicName }) {
   return `${clinicName}${clinicId === sandbox?.clinicId ? " (your sandbox)" : ""} · ${shortenId(clinicId)}`;
 }
 
-/** Loads the context of the selected clinic. */
+/** Loads the selected clinic, and shows its name, status and time zone. */
 export async function openClinic() {
   const clinicId = getClinicId();
   clinic = undefined;

@@ -3,12 +3,12 @@ import { getElement } from "./dom.js";
 const dialog = getElement("confirm");
 
 /**
- * Asks the user to confirm an action. Escape and the other button refuse.
+ * Asks the user to confirm an action. The other button and Escape cancel it.
  *
  * @param {{ title: string, text: string, accept: string, isFinal?: boolean, input?: { label: string, value: string } }}
  *   question `accept`: label of the button that confirms; `isFinal`: the action cannot be undone; `input`: label and
  *   value of a local time that the user can change
- * @returns {Promise<boolean | string>} true if the user confirmed, or the chosen time
+ * @returns {Promise<boolean | string>} true or the chosen time if the user confirmed; otherwise false
  */
 export function confirmAction({ title, text, accept, isFinal = false, input }) {
   const field = getElement("confirm-input");

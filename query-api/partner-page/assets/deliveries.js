@@ -22,7 +22,7 @@ const WAITS_MS = [300, 700, 1_000, 2_000, 4_000, 8_000];
 /** Wait before all other automatic requests. They use 4 of the 120 requests per minute. Milliseconds. */
 const REFRESH_MS = 15_000;
 
-/** Time before an attempt within which it counts as due soon. Milliseconds. */
+/** An attempt is due soon if it starts within this time. Milliseconds. */
 const SOON_MS = 60_000;
 
 /** Returns the endpoint whose deliveries are listed. */
@@ -38,10 +38,10 @@ let shownVersion;
 let timer;
 let requestedAt = 0;
 
-/** Number of lists that were requested or removed. Only the response to the latest request is shown. */
+/** Number of requests and removals of the list. Only the response to the latest request is shown. */
 let listCount = 0;
 
-/** Delivery whose next attempt the user has just caused, until the list contains this attempt. */
+/** Delivery that the user has just sent again or created, until the list contains its next attempt. */
 let awaited;
 let onLoad = async () => undefined;
 
@@ -77,7 +77,7 @@ export function applyFiltersOfUrl() {
   return reloadDeliveries();
 }
 
-/** Removes the list, because it does not match the filters. */
+/** Clears the list in memory and on the page. */
 function forgetList() {
   deliveries = [];
   nextCursor = null;
@@ -87,7 +87,7 @@ function forgetList() {
 }
 
 /**
- * Shows the latest deliveries of the endpoint, and loads them again until they are removed.
+ * Shows the latest deliveries of the endpoint, and reloads them regularly until `clearDeliveries` is called.
  *
  * @param {{ awaitedId?: string }} options `awaitedId`: delivery that the service has queued, but may not list yet
  */
@@ -115,7 +115,7 @@ export async function reloadDeliveries() {
   if (getEndpoint()) await runAction({ alertId: "refresh-alert" }, () => loadFirstPage());
 }
 
-/** Expects one more attempt of a delivery. */
+/** Shortens the automatic waits until the list contains one more attempt of the delivery. */
 function awaitAttempt(id) {
   awaited = { id, attempts: countAttempts(id) + 1 };
 }
@@ -124,7 +124,11 @@ function countAttempts(id) {
   return deliveries.find((delivery) => delivery.id === id)?.attempts.length ?? 0;
 }
 
-/** @param {number} round number of automatic requests so far */
+/**
+ * Loads the latest deliveries, and schedules the next automatic request.
+ *
+ * @param {number} round number of automatic requests so far
+ */
 async function loadFirstPage(round = 0) {
   listCount += 1;
   const count = listCount;
@@ -163,7 +167,7 @@ function requestPage({ cursor, isAutomatic }) {
   return request("GET", `/webhook-endpoints/${getEndpoint().id}/deliveries`, { query, isAutomatic });
 }
 
-/** Returns the endpoint's status: also `disabled` if the service is about to disable it, and would refuse replays. */
+/** Returns the endpoint's status. Returns `disabled` early if the service is about to disable the endpoint. */
 function getStatus() {
   const endpoint = getEndpoint();
   return isBeingDisabled(endpoint, deliveries) ? "disabled" : endpoint.status;
@@ -206,7 +210,7 @@ function scheduleRefresh(round) {
   timer = setTimeout(() => refresh(nextRound + 1), WAITS_MS[nextRound] ?? REFRESH_MS);
 }
 
-/** Loads the list again, unless nobody sees it, a dialog is about it, or its next page is loading. */
+/** Reloads the list, unless the list is not visible, a dialog is open, or the next page is loading. */
 function refresh(round) {
   const isSeen = !document.hidden && getElement("deliveries").checkVisibility();
   if (isSeen && !document.querySelector("dialog[open], .more[aria-disabled]"))
@@ -214,7 +218,7 @@ function refresh(round) {
   else scheduleRefresh(WAITS_MS.length);
 }
 
-/** Shows the list. Returns false if it is shown already. */
+/** Shows the list. Returns false if the list has not changed since it was last shown. */
 function render() {
   const version = JSON.stringify([deliveries, nextCursor, getStatus()]);
   if (version === shownVersion) return false;
@@ -272,7 +276,10 @@ function createMoreButton() {
   return createButton("Show more", { class: "more", onclick });
 }
 
-/** Returns the element of a delivery. An element that is up to date is kept, with its focus and its open details. */
+/**
+ * Returns the element of a delivery. If the delivery has not changed, keeps the element, with its focus and open
+ * details.
+ */
 function findOrCreateItem(delivery) {
   const status = getStatus();
   const version = JSON.stringify([delivery, status]);

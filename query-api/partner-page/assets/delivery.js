@@ -22,8 +22,7 @@ const REPLAY_LABELS = { failed: "Replay", skipped: "Replay", delivered: "Send ag
 export const COLUMN_TITLES = ["Status", "Response", "Event", "Appointment", "Attempts", "Age"];
 
 /**
- * Creates the element of a delivery with its attempts. When the user opens it, it loads the request that the receiver
- * got.
+ * Creates the element of a delivery with its attempts. When the user opens it, loads the request of the delivery.
  *
  * @param {{ id: string, status: string }} endpoint
  * @param {(delivery: object) => Promise<void>} onReplay
@@ -54,7 +53,7 @@ export function createDelivery(delivery, endpoint, onReplay) {
   return details;
 }
 
-/** Creates the row of a delivery. Its cells are those of {@link COLUMN_TITLES}. */
+/** Creates the summary row of a delivery, with the columns {@link COLUMN_TITLES}. */
 function createSummary({ type, status, appointmentId, attempts, createdAt }) {
   return h(
     "summary",
@@ -74,7 +73,7 @@ function describeResponse(attempt) {
   return String(attempt.statusCode ?? attempt.error?.replaceAll("_", " ") ?? "…");
 }
 
-/** Creates the button that replays a delivery, or says why it is not possible. */
+/** Creates the button that replays a delivery. If the endpoint is disabled, creates a hint to enable it instead. */
 function createReplayButton(delivery, endpoint, onReplay) {
   const label = REPLAY_LABELS[delivery.status];
   if (label === undefined) return "";
@@ -85,7 +84,6 @@ function createReplayButton(delivery, endpoint, onReplay) {
   return h("div", { class: "buttons" }, createButton(label, { onclick }));
 }
 
-/** Loads the request of a delivery, and shows it. */
 async function showRequest(endpointId, deliveryId, element) {
   try {
     const { delivery } = await request("GET", `/webhook-endpoints/${endpointId}/deliveries/${deliveryId}`);

@@ -24,7 +24,7 @@ import { createTime } from "./times.js";
 /** The shown endpoint with all its settings; undefined if none is shown, null if it could not be loaded. */
 let endpoint;
 
-/** Waits before the requests for an endpoint that the service is about to disable. Milliseconds. */
+/** Waits between requests for an endpoint that the service is about to disable. Milliseconds. */
 const DISABLING_WAITS_MS = [300, 700, 1_000, 2_000, 4_000];
 
 /** Time for which a former secret stays valid after a rotation. Milliseconds. */
@@ -49,7 +49,7 @@ export function initEndpoint() {
 }
 
 /**
- * Shows an endpoint with its deliveries. If the page shows it already, its input and its secret stay.
+ * Shows an endpoint with its deliveries. If the endpoint is already shown, keeps the user's input and the shown secret.
  *
  * @param {{ takesFocus?: boolean }} options `takesFocus`: moves the focus to the title
  */
@@ -117,7 +117,10 @@ async function loadEndpoint(id) {
   renderEndpoint();
 }
 
-/** Shows the health of loaded deliveries. Reloads endpoint and chart if a delivery, or one behind the filters, is new. */
+/**
+ * Shows the endpoint's health for the loaded deliveries. Reloads endpoint and chart if attempts have ended since the
+ * last load, or if the user caused the load.
+ */
 async function refreshHealth(newDeliveries, { isAutomatic }) {
   const isFirst = deliveries === undefined;
   const isChanged = !isFirst && (!isAutomatic || countOutcomes(newDeliveries) !== countOutcomes(deliveries));
@@ -130,7 +133,7 @@ async function refreshHealth(newDeliveries, { isAutomatic }) {
   if (isChanged || isBeingDisabled(endpoint, deliveries)) await reloadEndpoint();
 }
 
-/** Loads the endpoint again. If the service is about to disable it, waits for that. */
+/** Loads the endpoint again. While the service is disabling the endpoint, repeats this up to four times. */
 async function reloadEndpoint() {
   for (const waitMs of DISABLING_WAITS_MS) {
     const shown = endpoint;
@@ -160,7 +163,7 @@ function renderHealth() {
   getElement("endpoint-health").replaceChildren(createHealthText(endpoint, deliveries));
 }
 
-/** Shows everything about the endpoint. An open form for its settings stays, because it would lose the user's input. */
+/** Shows the endpoint. Keeps an open settings form, so that the user's input is not lost. */
 function renderEndpoint() {
   const { events, operationalEvents, branchIds, rateLimitPerSecond, formerSecretExpiresAt } = endpoint;
   const branches = branchIds === null ? "all branches of the installation" : branchIds.map(getBranchName).join(", ");
@@ -192,8 +195,8 @@ function renderEndpoint() {
 }
 
 /**
- * Creates the buttons for everything that is possible in the endpoint's state. They act on this endpoint, even if the
- * page shows another one when the user confirms the dialog.
+ * Creates the buttons that the endpoint's status permits. A button acts on this endpoint even if the user selects
+ * another endpoint before the action starts.
  */
 function createActions() {
   const { id, url, status, disabledReason } = endpoint;
@@ -254,7 +257,7 @@ async function revoke({ id, url }) {
   showNewStatus(changed, "The endpoint is revoked.");
 }
 
-/** Shows the endpoint after a change of its status, which its deliveries follow. */
+/** Shows the endpoint after a change of its status, and reloads its deliveries. */
 function showNewStatus(changed, text) {
   showChange(changed, text);
   if (changed.id === endpoint?.id) showDeliveries();
@@ -272,10 +275,10 @@ function showChange(changed, text) {
 }
 
 /**
- * Shows a new signing secret, which the API returns only once, until the user hides it.
+ * Shows a new signing secret until the user hides it. The API returns a secret only once.
  *
  * @param {string} secret
- * @param {string} hint what happens with the former secret
+ * @param {string} hint how to use the secret, or how long the former secret stays valid
  */
 function showSecret(secret, hint) {
   const field = getElement("secret-value");
@@ -286,7 +289,6 @@ function showSecret(secret, hint) {
   getElement("secret-title").focus();
 }
 
-/** Removes the secret from the page. */
 function hideSecret() {
   getElement("secret-value").value = "";
   getElement("secret-hint").textContent = "";

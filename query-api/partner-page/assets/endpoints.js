@@ -6,8 +6,8 @@ import { getHealth } from "./health.js";
 import { getEnvironment, request } from "./session.js";
 
 /**
- * Maximum number of endpoints that are searched for deliveries. A clinic has at most as many endpoints that are not
- * revoked. Each endpoint is one request.
+ * Maximum number of endpoints to search for deliveries, with one request for each endpoint. A clinic cannot have more
+ * endpoints that are not revoked.
  */
 const MAX_SEARCHED = 50;
 
@@ -15,7 +15,7 @@ const MAX_SEARCHED = 50;
 let endpoints = [];
 let selectedId;
 
-/** Number of deliveries about the searched appointment, by id of each searched endpoint. */
+/** Number of deliveries about the searched appointment, by endpoint id. */
 let counts = new Map();
 let onSelect = () => undefined;
 

@@ -6,7 +6,7 @@ import { changeRoute, readRoute } from "./route.js";
 /** Lengths of the periods that end now. Milliseconds. */
 const PERIODS_MS = { hour: 3_600_000, day: 24 * 3_600_000, week: 7 * 24 * 3_600_000 };
 
-/** Statuses of deliveries that a replay sends again, by the filter. */
+/** Statuses of the deliveries that a replay sends again, by the value of the status filter. */
 const REPLAYED = { "": ["failed", "skipped"], failed: ["failed"], skipped: ["skipped"], delivered: ["delivered"] };
 
 /** Time for which the service keeps finished deliveries. Milliseconds. */
@@ -20,7 +20,11 @@ const form = getElement("delivery-filters");
 /** The values of the form's fields by name, as the user has applied them. The URL has the same names. */
 let filters = {};
 
-/** @param {() => void} listener called when the user changes a filter */
+/**
+ * Initializes the form with the filters.
+ *
+ * @param {() => void} listener called when the user changes a filter
+ */
 export function initFilters(listener) {
   const apply = () => {
     readFields();
@@ -51,7 +55,6 @@ export function setFilters(newFilters) {
   showFilters();
 }
 
-/** Returns true if a filter is set. */
 export function isFiltered() {
   return Object.entries(filters).some(([name, value]) => name !== "limit" && value !== "");
 }
@@ -70,14 +73,17 @@ function getStart() {
   return period === "range" && fromTime ? toInstant(fromTime, getTimeZone()) : undefined;
 }
 
-/** Returns the filters for a replay: the statuses that it sends again, a period that has a start, and its title. */
+/**
+ * Returns the filters for a replay, and the title of its button. Without a selected start, includes all deliveries that
+ * the service keeps.
+ */
 export function getReplayFilters() {
   const { status, type, appointmentId, from = new Date(Date.now() - RETENTION_MS).toISOString(), to } = toQuery();
   const title = `Replay ${status || "failed"} deliveries`;
   return { statuses: REPLAYED[status] ?? [], type, appointmentId, from, to, title };
 }
 
-/** Applies the values of the fields. */
+/** Reads the filters from the form. Completes the start of an appointment id if it is unique. */
 function readFields() {
   const field = form.elements.appointmentId;
   const start = field.value.trim().toLowerCase();

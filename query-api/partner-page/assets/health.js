@@ -2,7 +2,7 @@ import { h } from "./dom.js";
 import { isFiltered } from "./filters.js";
 import { createTime } from "./times.js";
 
-/** Sentences about each reason for disabling an endpoint. They say who can enable the endpoint. */
+/** Explanation of each reason for which an endpoint is disabled. */
 const DISABLED_REASONS = {
   partner: "Your application disabled it.",
   gone: "The receiver returned 410. Enable it when the receiver accepts events again.",
@@ -50,7 +50,10 @@ export function createHealthText(endpoint, loaded) {
   return h("p", { class: `health ${color}` }, ...texts[health]());
 }
 
-/** Returns `working` only if a delivery was successful. A filtered list cannot prove that the others failed. */
+/**
+ * Returns `working`, `failing` or `unknown`. A filtered list without a success is `unknown`, because it omits
+ * deliveries.
+ */
 function rateDeliveries(deliveries) {
   if (deliveries.some(({ status }) => status === "delivered")) return "working";
   return !isFiltered() && deliveries.some(({ status }) => status === "failed") ? "failing" : "unknown";

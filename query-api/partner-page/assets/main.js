@@ -61,7 +61,9 @@ getElement("delivery-filters").addEventListener("change", ({ target, currentTarg
 });
 initSandbox(async () => prepareAppointments());
 
-/** Searches all endpoints for deliveries about the appointment in the filters. Shows an endpoint that has some. */
+/**
+ * Searches all endpoints for deliveries about the appointment in the filters. Shows an endpoint with such deliveries.
+ */
 function findDeliveries() {
   return runAction({ alertId: "endpoints-alert" }, async () => {
     const foundIds = await searchAppointment(readRoute().appointmentId);
@@ -121,7 +123,7 @@ async function showDesk() {
   await loading;
 }
 
-/** Shows a clinic with the tab, the endpoint and the filters in the URL. Removes what was shown of another clinic. */
+/** Shows a clinic with the tab, the endpoint and the filters in the URL. Removes the data of the former clinic. */
 async function showClinic(clinicId) {
   setClinicId(clinicId);
   clearSections();
@@ -143,7 +145,7 @@ async function showClinic(clinicId) {
   });
 }
 
-/** Shows what the URL says after the user went back or forward. */
+/** Shows the clinic, tab, endpoint and filters in the URL after the user went back or forward. */
 function followRoute() {
   if (!getClinicId()) return;
   const { clinic, tab, endpoint: endpointId } = readRoute();

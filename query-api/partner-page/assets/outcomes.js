@@ -4,10 +4,10 @@ import { request } from "./session.js";
 const HOUR_MS = 3_600_000;
 const HOURS = 24;
 
-/** Limits the requests for one bar. A page has up to 100 deliveries. */
+/** Maximum number of requests for one chart. Each request returns up to 100 deliveries. */
 const MAX_PAGES = 3;
 
-/** Number of requested and removed bars. Only the latest one is shown. */
+/** Number of requests and removals of the chart. Only the latest requested chart is shown. */
 let count = 0;
 
 /** Shows how an endpoint's deliveries of the last 24 hours ended, with a column for each hour. */
@@ -29,7 +29,7 @@ export async function showOutcomes(endpointId) {
   if (current === count) render(hours, query.cursor === null);
 }
 
-/** Removes the bar. */
+/** Removes the chart. */
 export function clearOutcomes() {
   count += 1;
   getElement("outcomes").replaceChildren();

@@ -15,22 +15,22 @@ const MAX_COUNTED = 1_000;
 
 const FINISHED = new Set(["completed", "stopped"]);
 
-/** Queues one delivery again, also if the receiver has accepted it. */
+/** Queues one delivery again, even if the receiver has already accepted it. */
 export async function replayDelivery(endpointId, { id, status }) {
   if (status === "delivered") return requestReplay(endpointId, { deliveryIds: [id] });
   await request("POST", `/webhook-endpoints/${endpointId}/deliveries/${id}/replay`);
 }
 
-/** Returns true if the endpoint has a failed or skipped delivery that matches the filters. */
+/** Returns true if the endpoint has a delivery that a replay with the current filters would send again. */
 export async function findReplayable(endpointId) {
   return (await listReplayable(endpointId, getReplayFilters(), 1)).ids.length > 0;
 }
 
 /**
- * Queues the failed and skipped deliveries of an endpoint that match the filters again, if the user confirms their
- * number. Waits until they are queued.
+ * Replays the deliveries that match the filters, by default the failed and skipped deliveries. First asks the user to
+ * confirm their number. Waits up to about 30 seconds until they are queued.
  *
- * @param {(text: string) => void} report called with each progress
+ * @param {(text: string) => void} report called with a text about the progress
  * @returns {Promise<boolean>} true if the user confirmed
  */
 export async function replayFailedDeliveries({ id: endpointId, url }, report) {
@@ -65,7 +65,7 @@ export async function replayFailedDeliveries({ id: endpointId, url }, report) {
   return true;
 }
 
-/** Lists the ids of up to `maxCount` deliveries that a replay with these filters sends again. */
+/** Lists up to `maxCount` ids of deliveries that match the filters. `isComplete` is false if there are more. */
 async function listReplayable(endpointId, { statuses, title: _, ...filters }, maxCount) {
   const ids = [];
   const limit = Math.min(maxCount, PAGE_SIZE);

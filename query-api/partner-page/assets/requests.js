@@ -9,12 +9,11 @@ const LOW_SHARE = 0.1;
 
 let resetTimer;
 
-/** Members of bodies that are secret, and are not shown. */
+/** Members of bodies that can contain secrets. The page does not show their values. */
 const SECRET_MEMBERS = new Set(["client_secret", "access_token", "secret", "headers"]);
 
 /**
- * Shows a request of this page, and what is left of the rate limit after it. Requests that the user has not caused are
- * not listed.
+ * Shows the rest of the rate limit after a request of this page. Adds the request to the list, unless it was automatic.
  */
 export function showExchange(exchange) {
   showUsage(exchange);
@@ -46,7 +45,7 @@ function addRequest({ method, url, headers, body, response, responseBody, durati
   if (list.children.length > MAX_REQUESTS) list.lastElementChild.remove();
 }
 
-/** Formats a command that repeats the request. Variables take the place of secrets. */
+/** Formats a curl command for the request. Replaces the token with a variable, and hides other secrets. */
 function formatCurl(method, url, headers, body) {
   const lines = [`curl -X ${method} ${quote(location.origin + url)}`];
   for (const [name, value] of Object.entries(headers))

@@ -3,16 +3,16 @@
  * shared links work. The fragment contains only ids and filters, and no credentials.
  */
 
-/** Returns what the URL says, as an object of strings. Parameters that are absent have no member. */
+/** Returns the parameters in the URL's fragment, as strings by name. Absent parameters are omitted. */
 export function readRoute() {
   return Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 }
 
 /**
- * Changes members of the route. Removes members whose new value is empty or undefined.
+ * Changes parameters in the URL's fragment. Removes parameters whose new value is empty or undefined.
  *
  * @param {Record<string, string | undefined>} changes
- * @param {{ isNewEntry?: boolean }} options if `isNewEntry` is false, the Back button skips the former route
+ * @param {{ isNewEntry?: boolean }} options if `isNewEntry` is false, the Back button skips the former URL
  */
 export function changeRoute(changes, { isNewEntry = true } = {}) {
   const members = Object.entries({ ...readRoute(), ...changes }).filter(([, value]) => value);
@@ -22,7 +22,11 @@ export function changeRoute(changes, { isNewEntry = true } = {}) {
   else history.replaceState(null, "", fragment);
 }
 
-/** @param {() => void} listener called when the user goes back or forward, or changes the URL's fragment */
+/**
+ * Calls the listener each time the user goes back or forward, or changes the URL's fragment.
+ *
+ * @param {() => void} listener
+ */
 export function onRouteChange(listener) {
   addEventListener("popstate", listener);
 }

@@ -11,7 +11,7 @@ const brand = document.querySelector('meta[name="header-brand"]').content;
 const CLINIC_HEADER = `X-${brand}-Clinic-ID`;
 const POSITION_HEADER = `X-${brand}-Log-Position`;
 
-/** Time before a token expires at which the next request exchanges the credentials for a new token. */
+/** A token that expires within this time is renewed before the next request. Milliseconds. */
 const RENEWAL_MS = 60_000;
 
 /** Key in sessionStorage of the environment and the access token. */
@@ -34,7 +34,11 @@ export async function startSession({ environment, clientId, clientSecret }) {
   session = next;
 }
 
-/** Continues the session that this tab has stored. @throws {ApiError} if its token is about to expire */
+/**
+ * Continues the session that this tab has stored.
+ *
+ * @throws {ApiError} if no session is stored, or its token is about to expire
+ */
 export function restoreSession() {
   session = { ...JSON.parse(sessionStorage.getItem(STORAGE_KEY)), clinicController: new AbortController() };
   if (session.expiresAt - Date.now() > RENEWAL_MS) return;
@@ -43,9 +47,10 @@ export function restoreSession() {
 }
 
 /**
- * Forgets credentials and token, and aborts the requests of the session.
+ * Forgets the credentials and the token, and aborts the requests of the session.
  *
- * @param {{ isStored?: boolean }} options `isStored`: the session continues when the tab shows the page again
+ * @param {{ isStored?: boolean }} options if `isStored` is true, the stored token is kept, so that the tab can continue
+ *   the session
  */
 export function endSession({ isStored = false } = {}) {
   if (!isStored) sessionStorage.removeItem(STORAGE_KEY);
@@ -66,7 +71,7 @@ export function getClinicId() {
   return session?.clinicId;
 }
 
-/** Selects the clinic that the following requests name in the clinic header. Aborts the requests of the former clinic. */
+/** Selects the clinic for the following requests. Aborts the requests for the former clinic. */
 export function setClinicId(clinicId) {
   session.clinicController.abort();
   session.clinicController = new AbortController();
@@ -98,7 +103,7 @@ async function exchangeToken(current) {
  *
  * @param {string} path path below the base path of the environment
  * @param {{ query?: object, body?: unknown, headers?: Record<string, string>, isAutomatic?: boolean }} options
- *   `isAutomatic`: the user has not caused the request
+ *   `isAutomatic`: true if no action of the user caused the request
  * @throws {ApiError}
  */
 export async function request(method, path, options) {

@@ -3,7 +3,7 @@ import { getClinic } from "./clinic.js";
 import { getElement, h } from "./dom.js";
 import { request } from "./session.js";
 
-/** Types of events, by setting of an endpoint. */
+/** Event types that an endpoint can receive, by the settings `events` and `operationalEvents`. */
 const TYPES = JSON.parse(getElement("endpoint-form").dataset.types);
 
 const ORDERINGS = { none: "none", appointment: "per appointment" };
@@ -12,7 +12,7 @@ const FORMATS = { standard: "standard", cloudevents: "CloudEvents 1.0" };
 const SIGNATURE_LABEL = "Also sign with Ed25519 (v1a), which needs no secret to verify";
 
 /**
- * Creates the form that changes the settings of an endpoint. The form sends only the settings that differ.
+ * Creates the form that changes the settings of an endpoint. The form sends only changed settings.
  *
  * @param {object} endpoint endpoint with all its settings
  * @param {(endpoint: object) => void} onSave called with the endpoint after a change
@@ -82,7 +82,11 @@ function createChoices(legend, name, options, selected) {
   return h("fieldset", { class: "choices" }, h("legend", {}, legend), ...boxes);
 }
 
-/** @param {Record<string, string>} options texts by value */
+/**
+ * Creates a field that selects one of several values.
+ *
+ * @param {Record<string, string>} options texts by value
+ */
 function createSelectField(label, name, options, endpoint, hint) {
   const elements = Object.entries(options).map(([value, text]) =>
     h("option", { value, selected: value === endpoint[name] }, text),
@@ -108,7 +112,7 @@ function createHeaderFields({ headerNames }) {
   );
 }
 
-/** Returns the settings in the form that differ from those of the endpoint. */
+/** Returns the settings in the form that differ from the endpoint's settings. */
 function readChanges(form, endpoint) {
   const listChecked = (name) => [...form.querySelectorAll(`[name="${name}"]:checked`)].map(({ value }) => value);
   const rateText = getElement("setting-rate").value;

@@ -25,12 +25,11 @@ export const statusAfterEvent = {
 export const appointmentStatuses = Object.values(statusAfterEvent);
 export type AppointmentStatus = (typeof appointmentStatuses)[number];
 
-/** State of an appointment. */
 export interface Appointment
   extends Omit<DataOf<AppointmentEvent, "AppointmentRequested">, "appointmentId" | "place" | "isConfirmed"> {
   id: string;
   status: AppointmentStatus;
-  /** True if the data of the appointment itself was erased. False if the data of its customer was erased. */
+  /** True after an erasure of this appointment, but not after an erasure of its customer. */
   isErased: boolean;
   createdAt: Instant;
   updatedAt: Instant;
@@ -136,9 +135,10 @@ const permittedStatusesByTransition = {
 
 /**
  * Changes the status of an appointment. A cancellation and a no-show also release its resources. A no-show is possible
- * only after the start of the appointment.
+ * only after the start of the appointment, except for a partner's appointment in a sandbox.
  *
  * @param now milliseconds since 1970
+ * @throws {DomainError} `illegal_transition`, `appointment_not_due`
  */
 export function changeStatus(type: Transition, now: number): AppointmentDecision {
   if (type === "AppointmentCancelled") return cancelAppointment(null, undefined);
@@ -168,7 +168,7 @@ export function cancelAppointment(reason: string | null, customer: Customer | un
   };
 }
 
-/** A reason is personal data, so it is refused if the data of the appointment or its customer was erased. */
+/** Refuses a reason, which is personal data, if the data of the appointment or its customer was erased. */
 function refuseReasonAboutErased(
   reason: string | null,
   appointment: Appointment,
@@ -188,10 +188,12 @@ interface AppointmentMove {
 }
 
 /**
- * Moves a requested or confirmed appointment to a future time, and its allocations with it. Throws in other statuses.
+ * Moves a requested or confirmed appointment to a future time, and its allocations with it.
  *
  * @param customer customer of the appointment; undefined if the appointment has no customer, or if the reason is null
  * @param now milliseconds since 1970
+ * @throws {InvalidAppointmentError} if the new time is not in the future
+ * @throws {DomainError} `illegal_transition` in other statuses
  * @throws {DomainError} `customer_erased` or `appointment_erased` if there is a reason, but the data was erased
  */
 export function rescheduleAppointment(
@@ -213,8 +215,8 @@ export function rescheduleAppointment(
 }
 
 /**
- * Releases all resources. The releases precede the change that causes them, so that the webhook of the change shows the
- * resources after the change.
+ * Creates the events that release all resources. They must precede the cancellation or no-show. The webhook of that
+ * change then shows the resources after the release.
  */
 function releaseResources({ assignments, ...appointment }: Appointment): AppointmentEvent[] {
   return assignments.filter(({ active }) => active).map(({ id }) => createRelease(appointment.id, id));
@@ -225,8 +227,8 @@ function createRelease(appointmentId: string, assignmentId: string): Appointment
 }
 
 /**
- * Shifts the start of each allocation by as much as the start of the appointment, and its end by as much as the end of
- * the appointment. Releases an allocation that would have no time left.
+ * Shifts each allocation with the appointment: its start as far as the appointment's start, and its end as far as the
+ * appointment's end. Releases an allocation whose new end would not be after its new start.
  */
 function moveResources(
   { id: appointmentId, assignments, ...appointment }: Appointment,
@@ -262,8 +264,8 @@ function refuseTransition(status: AppointmentStatus, transition: string): never 
 export const FINAL_STATUSES: readonly string[] = ["completed", "cancelled", "no_show"];
 
 /**
- * Allocates a resource of the appointment's branch for a time range. Does not check the capacity of the resource,
- * because the allocations of other appointments are in other streams. The reservation of the place checks it.
+ * Allocates a resource of the appointment's branch for a time range. Does not check whether the resource has a free
+ * place. The reservation before the append checks that; see `resourceDayStreams`.
  */
 export function allocateResource(
   allocation: { assignmentId: string; allocationStart: Instant; allocationEnd: Instant },

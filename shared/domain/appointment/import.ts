@@ -93,7 +93,7 @@ export function deriveOccurredAt(
   return Math.min(now, Math.max(endedAt, requestedTime ?? endedAt));
 }
 
-/** Checks that the referenced objects exist. An object of another clinic is reported as missing. */
+/** Finds references to missing, erased or retired objects. Reports an object of another clinic as missing. */
 function findInvalidReferences(appointment: AppointmentImport, context: ImportContext): ErrorDetail[] {
   const { clinic, animal, customer, resources, now } = context;
   const details: ErrorDetail[] = [];

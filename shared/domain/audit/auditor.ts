@@ -58,8 +58,7 @@ const recordIf = createRecorder(auditorAggregate, (state) => requireExisting(sta
 export const revokeAuditor = recordIf("AuditorRevoked", ({ revoked }) => !revoked);
 
 /**
- * Erases the data of a revoked auditor. As long as the auditor has access, the clinics must be able to see the name of
- * the person who reads their data.
+ * Erases the data of a revoked auditor. Before the revocation, clinics must be able to see who reads their data.
  *
  * @throws {DomainError} `auditor_not_found`, `auditor_not_revoked`
  */

@@ -11,7 +11,7 @@ import { requireOwnedBy } from "../preconditions.ts";
 
 type ConsentSummary = DataOf<AnimalConsentEvent, "AnimalConsentSummarized">["consents"][number];
 
-/** Latest link code and link of an application. `lastLinkId` remains after the end of the link. */
+/** Latest link code and link of an application. `lastLinkId` is kept after the link has ended. */
 type ApplicationConsent = Omit<ConsentSummary, "applicationId">;
 
 /** A code that was not redeemed yet, with the id of the link that it creates. `expiresAt` is null if it does not expire. */
@@ -77,13 +77,13 @@ export function createLinkCode(data: DataOf<AnimalConsentEvent, "AnimalLinkCodeC
 
 interface Redemption extends Omit<DataOf<AnimalConsentEvent, "AnimalLinked">, "covers"> {
   isOwnerErased: boolean;
-  /** Published link code of a sandbox, which no event creates; null in production. */
+  /** The sandbox's published link code, which has no `AnimalLinkCodeCreated` event; null in production. */
   sandboxCode: LinkCode | null;
 }
 
 /**
- * Redeems a link code. An earlier link of the application ends. Repeating the redemption returns no event while the link
- * is valid. All refusals are equal, so that they reveal nothing about the code.
+ * Redeems a link code, and ends an earlier link of the application to the animal. Repeating the redemption while the
+ * link is valid changes nothing. All refusals have the same error, so that they reveal nothing about the code.
  *
  * @param now milliseconds since 1970
  * @throws {DomainError} `link_code_invalid`
@@ -113,11 +113,11 @@ export function refuseLinkCode(): never {
 }
 
 /**
- * Withdraws the consent to an application: ends the link, and invalidates a code that was not redeemed. Repeating the
- * withdrawal changes nothing.
+ * Withdraws the consent to share an animal with an application. Ends the link, and invalidates a code that was not
+ * redeemed. Repeating the withdrawal without a link id changes nothing.
  *
  * @param withdrawal.linkId link to end; null for the application's current link and code
- * @throws {DomainError} `animal_link_not_found`
+ * @throws {DomainError} `animal_link_not_found`, also if the given link has already ended
  */
 export function withdrawLink(withdrawal: {
   clinicId: string;

@@ -30,13 +30,13 @@ export interface Clinic {
   currency: string;
   /** Id of the application that owns the clinic as its sandbox; null if the clinic is not a sandbox. */
   sandboxOf: string | null;
-  /** Current sandbox generation; 0 if the clinic is not a sandbox, or if the sandbox's own stream was not loaded. */
+  /** Current sandbox generation, which `resolveSandbox` adds. 0 before that, and if the clinic is not a sandbox. */
   sandboxGeneration: number;
   registration: ClinicRegistration;
   subscription: Subscription | null;
   entitlements: Record<string, Entitlement>;
   bookingRules: BookingRules;
-  /** Months for which the clinic keeps customers' data after the last visit, for each category with a rule. */
+  /** Retention rules: months for which the clinic keeps customers' data after the last visit, by category. */
   retentionMonths: Partial<Record<PersonalDataCategory, number>>;
 }
 
@@ -127,7 +127,7 @@ export function isEntitled({ entitlements }: Clinic, key: string, now: number): 
   return entitlement?.enabled === true && (until === null || Date.parse(until) > now);
 }
 
-/** Sets or removes a retention rule. A closed clinic also needs rules, because it still has customers' data. */
+/** Sets or removes a retention rule. Also possible for a closed clinic, which still has customers' data. */
 export const setRetentionRule = recordIf("RetentionRuleSet", ({ retentionMonths }, { category, months }) => {
   return (retentionMonths[category] ?? null) !== months;
 });
@@ -141,7 +141,7 @@ export function setRetentionMonths(
   return months === null ? otherRules : { ...otherRules, [category]: months };
 }
 
-/** Returns true if a value changes. A closed clinic's values cannot change. @throws {DomainError} `clinic_closed` */
+/** Returns true if the new value differs from the old one. @throws {DomainError} `clinic_closed` if it does */
 function changesOpen(clinic: Clinic, value: unknown, newValue: unknown): boolean {
   return !isEqual(value, newValue) && requireOpen(clinic) === clinic;
 }

@@ -15,7 +15,7 @@ export function normalizeLinkCode(code: string): string {
   return characters.toUpperCase().replaceAll("O", "0").replace(/[IL]/g, "1");
 }
 
-/** Returns true if the text has the form of a link code. A text in another form is not an attempt to guess a code. */
+/** Returns true if the text has the form of a link code. */
 export function isLinkCode(text: string): boolean {
   return PATTERN.test(normalizeLinkCode(text));
 }

@@ -34,7 +34,9 @@ export const portalUserAggregate: Aggregate<typeof portalUserStreams, PortalUser
   { summarize: ({ id: userId, ...state }) => ({ type: "PortalUserSummarized", data: { userId, ...state } }) },
 );
 
-/** Selects a clinic and a branch for a portal user. A selection grants no access, because every read checks access. */
+/**
+ * Selects a clinic and a branch for a portal user. A selection grants no access: every read checks access separately.
+ */
 export function selectClinic(data: ClinicSelection, clinic: Clinic): Decision<PortalUser, PortalUserEvent> {
   return (state) => {
     if (state) requireNotErased(state, "portal_user");

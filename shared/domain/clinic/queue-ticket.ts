@@ -14,7 +14,7 @@ export interface QueueTicket {
   clinicId: string;
   status: QueueTicketStatus;
   issue: QueueTicketIssue;
-  /** True if the data of the ticket itself was erased. False if the data of its customer was erased. */
+  /** True after an erasure of this ticket, but not after an erasure of its customer. */
   isErased: boolean;
 }
 
@@ -47,7 +47,10 @@ export function issueTicket(data: QueueTicketIssue, clinic: Clinic): Decision<Qu
 
 const recordIf = createClinicRecorder(queueTicketAggregate, "queue_ticket");
 
-/** Creates a check that permits a status only after the given statuses. The check returns false if nothing changes. */
+/**
+ * Creates a check of a status change. The check returns false if the ticket already has the new status. It throws
+ * `illegal_ticket_move` unless the current status is permitted.
+ */
 const changesTo =
   (newStatus: QueueTicketStatus, ...permittedStatuses: QueueTicketStatus[]) =>
   ({ status }: QueueTicket) => {

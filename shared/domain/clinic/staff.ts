@@ -12,7 +12,6 @@ import { registerIdempotently } from "../preconditions.ts";
 
 type StaffHire = DataOf<StaffEvent, "StaffMemberHired">;
 
-/** State of a staff member of a clinic. */
 interface StaffMember extends ErasedData {
   id: string;
   clinicId: string;

@@ -6,7 +6,6 @@ import { boundedText, calendarDate, instant, integer, label, notes, uuid } from 
 
 const appointmentId = uuid;
 
-/** Maximum duration of an appointment, in minutes. */
 export const MAX_APPOINTMENT_MINUTES = 1_440;
 
 /** Maximum duration of an allocation or hold, in minutes: 60 days. Such a time span touches up to 61 days in UTC. */
@@ -33,12 +32,15 @@ const appointmentDetails = {
 };
 
 /**
- * SHA-256 (hex) of the texts of a request or import. Null if the texts were erased. A repetition is then recognized
- * without its texts.
+ * SHA-256 (hex) of the texts of a request or import. Null for a request at the front desk, and after an erasure. A
+ * retry after an erasure is recognized without its texts.
  */
 const textHash = personal("notes", z.string().nullable(), null, { isDerived: true });
 
-/** At the limit, only moves and allocations are refused. Other changes are few, or follow a move or an allocation. */
+/**
+ * Limit for the length of an appointment's stream. At the limit, only moves and allocations are refused. Without them,
+ * few other changes are possible.
+ */
 const appointmentBound = {
   ...limitExcept(
     ...(["AppointmentConfirmed", "AppointmentCheckedIn", "AppointmentPutInWaiting", "ConsultationStarted"] as const),
@@ -49,14 +51,14 @@ const appointmentBound = {
 };
 
 /**
- * Id of the reservation with which an allocation or a hold takes its place; see `resourceDayStreams`. Absent if the
- * time span was already over, because a past place needs no reservation.
+ * Id of the reservation for the place that an allocation or hold takes; see `resourceDayStreams`. Absent if the event
+ * takes no place, or if its time span had already ended.
  */
 const reservationId = uuid.optional();
 
 /**
- * True for an allocation by an import or a move, and for a release by a cancellation. Partners receive no separate
- * event about such a change.
+ * True if an import, move, cancellation or no-show caused this allocation or release. Partners receive no separate
+ * event about it.
  */
 const isConsequence = z.boolean().optional();
 
@@ -67,8 +69,8 @@ export const appointmentStreams = defineCategory("appointment", "appointmentId",
     /** Id of the partner application that requested the appointment; null if the clinic's front desk requested it. */
     applicationId: uuid.nullable(),
     /**
-     * SHA-256 (hex) of the request without its texts. Distinguishes a retry from a different request with the same
-     * idempotency key.
+     * SHA-256 (hex) of the request without its texts; null for a request at the front desk. Distinguishes a retry from
+     * a different request with the same idempotency key.
      */
     requestHash: notPersonal(z.string().nullable(), "hash of ids and times"),
     textHash,
@@ -78,7 +80,7 @@ export const appointmentStreams = defineCategory("appointment", "appointmentId",
     sandboxGeneration: z.int().min(0),
     /** Resource allocated for the duration of the appointment. Absent if the clinic allocates resources later. */
     place: z.object({ assignmentId: uuid, resourceId: uuid, reservationId }).optional(),
-    /** True if the clinic confirms bookings automatically. */
+    /** True if the appointment is confirmed at once, because the clinic confirms bookings automatically. */
     isConfirmed: z.boolean().optional(),
   }),
   /**
@@ -129,8 +131,8 @@ export const appointmentStreams = defineCategory("appointment", "appointmentId",
   }),
   ResourceReleased: z.object({ appointmentId, assignmentId: uuid, isConsequence }),
   /**
-   * Ends a reservation that no event of the appointment uses. A writer that still tries to use it fails, because the
-   * revision has changed. The event can be the first of a stream, and then there is no appointment yet.
+   * Ends a reservation that no event of the appointment has used. The event advances the stream's revision, so a
+   * delayed append that uses the reservation is refused. The appointment itself may not exist yet.
    */
   ReservationAbandoned: z.object({ appointmentId, reservationId: uuid }),
   /** Erases the data of an appointment without a customer. */
@@ -157,8 +159,8 @@ export const requestDefaults = {
 } satisfies Partial<DataOf<AppointmentEvent, "AppointmentRequested">>;
 
 /**
- * Limit for the length of a hold's stream. Attempts to place a hold can be repeated while their outcome is unknown. A
- * hold is placed and released only once.
+ * Limit for the length of a hold's stream. Each failed attempt to place a hold can add a `HoldReservationAbandoned`
+ * event. At the limit, the hold can no longer be placed.
  */
 const holdBound = limitExcept("HoldReleased", "HoldReservationAbandoned");
 
@@ -175,7 +177,7 @@ export const holdStreams = defineCategory("hold", "holdId", holdBound, {
     reservationId,
   }),
   HoldReleased: z.object({ holdId: uuid }),
-  /** Ends a reservation of the hold that was not used, as `ReservationAbandoned` does for an appointment. */
+  /** Ends a reservation that the hold has not used; see `ReservationAbandoned`. */
   HoldReservationAbandoned: z.object({ holdId: uuid, reservationId: uuid }),
 });
 export type HoldEvent = EventOf<typeof holdStreams>;

@@ -48,25 +48,24 @@ export const auditAccessStreams = defineCategory("auditAccess", "accessId", fini
     action: auditAction,
     /** Query parameters as received. A searched name is replaced by a placeholder, because it is personal data. */
     asked: notPersonal(freeForm, "ids and times of a query"),
-    /** Ids in the response, if the response is known before the access is recorded; otherwise empty. */
+    /** Ids in the response. Empty if the access is recorded before the response is known. */
     found: z.array(uuid),
-    /** Clinics that the query names or whose records are in `found`. Empty for accesses recorded in version 1. */
+    /** Clinics that the query names or whose records are in `found`. */
     clinicIds: z.array(uuid),
   }),
 });
 export type AuditAccessEvent = EventOf<typeof auditAccessStreams>;
 
 /**
- * Events of the Merkle tree over the log. The events of a stream are the signed tree heads, from the first to the latest.
- * There is one such stream. Stream id: `heads`.
+ * Signed tree heads of the Merkle tree over the log, oldest first. There is only one such stream. Stream id: `heads`.
  */
 export const auditTreeStreams = defineCategory("auditTree", () => "heads", completeEvents, {
   TreeHeadPublished: z.object({
-    /** Id of the tree. Another log, such as a copy, needs a new tree. */
+    /** Id of the tree. A copy of the log needs a new tree with a new id. */
     treeId: uuid,
-    /** Number of leaves. Each event of the catalog's streams is a leaf, including earlier tree heads. */
+    /** Number of leaves. Each event in a stream of the catalog is a leaf, including earlier tree heads. */
     size: z.int().min(1),
-    /** The signature (JWS), which contains the signed tree head. */
+    /** JWS that contains the tree head and its signature. */
     signature: z.string().regex(/^[\w-]+\.[\w-]+\.[\w-]+$/, "must be a signature (JWS)"),
   }),
 });

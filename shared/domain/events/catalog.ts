@@ -58,8 +58,8 @@ function findCategory(stream: string): Category | undefined {
 }
 
 /**
- * Returns the types of a stream's events after which its state does not depend on earlier events. Empty if the state
- * depends on all events.
+ * Returns the event types that determine the whole state of a stream, so that earlier events are not needed. Empty if
+ * the state depends on all events.
  */
 export function getCompleteTypes(stream: string): readonly string[] {
   const category = findCategory(stream);
@@ -85,7 +85,7 @@ export function isCatalogType(type: string): boolean {
 /** Events to append, with the environment of their clinic. */
 type NewEvents = readonly { event: { type: string }; metadata: { environment: Environment | null } }[];
 
-/** Returns the length of a stream after an append, as a share of its maximum. 0 if the stream has no maximum. */
+/** Returns the length of a stream after an append, divided by its maximum; 0 if the stream has no maximum. */
 export function getLengthShare(stream: string, expectedRevision: bigint, newEvents: NewEvents): number {
   const bound = findCategory(stream)?.bound;
   if (bound?.by !== "maxChanges") return 0;
@@ -109,8 +109,8 @@ export function refuseTooManyChanges(stream: string, expectedRevision: bigint, n
 const MAX_STREAM_NAME_LENGTH = 300;
 
 /**
- * Returns true if a stream belongs to a category of the catalog. Streams of other programs may be in the same log. The
- * service writes no names with more than 300 characters, and Postgres cannot index very long names.
+ * Returns true if a stream belongs to a category of the catalog, and its name has at most 300 characters. Other
+ * programs may write to the same log, and Postgres cannot index very long names.
  */
 export function isCatalogStream(stream: string): boolean {
   return findCategory(stream) !== undefined && stream.length <= MAX_STREAM_NAME_LENGTH;

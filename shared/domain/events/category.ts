@@ -10,7 +10,7 @@ export interface Category<Name extends string = string, Schemas extends EventSch
   getStreamId(event: { type: string; data: unknown }): string;
 }
 
-/** Declares why the streams of a category stay short, so that nobody can make their commands and reads expensive. */
+/** Reason why a category's streams are cheap to read, however often an object changes. */
 type StreamBound<Type extends string = string> =
   /** No transition can be repeated, so a stream has only a few events. */
   | { by: "finiteTransitions" }
@@ -20,14 +20,14 @@ type StreamBound<Type extends string = string> =
   | { by: "summaries"; completeTypes: readonly Type[] }
   | ChangeLimit<Type>;
 
-/** The log refuses events beyond a maximum length of the stream. */
+/** Limits the number of events in a stream. Further events are refused, except for some types. */
 interface ChangeLimit<Type extends string> {
   by: "maxChanges";
   /** Maximum number of events in a stream, by environment. */
   maxChanges: Readonly<Record<Environment, number>>;
   /** Types that are never refused: they end something, or occur only a few times in a stream. */
   except: readonly Type[];
-  /** Types after which the state does not depend on earlier events. Such events are never refused either. */
+  /** Types that determine the whole state, so that earlier events are not needed. They are never refused either. */
   completeTypes: readonly Type[];
 }
 

@@ -3,8 +3,8 @@ import { completeEvents, defineCategory, type EventOf, summaries } from "./categ
 import { instant, uuid } from "./fields.ts";
 
 /**
- * Scope of an owner's consent. `appointments_read`: the application reads the animal's appointments.
- * `appointments_write`: the application also creates appointments of the animal.
+ * Scope of an owner's consent. `appointments_read`: the application may read the animal's appointments.
+ * `appointments_write`: the application may also create appointments for the animal.
  */
 export const consentCoverage = z.enum(["appointments_read", "appointments_write"]);
 export type ConsentCoverage = z.infer<typeof consentCoverage>;
@@ -22,8 +22,8 @@ const linkFields = {
 };
 
 /**
- * Events of the consents of an animal's owner: link codes and links, for all applications. One stream for each animal,
- * so that a code can be redeemed only once. The code itself is not stored. Stream id: id of the animal.
+ * Events of an owner's consents to share an animal: link codes and links of all applications. Each animal has only one
+ * stream, so that a code can be redeemed only once. The code itself is not stored. Stream id: id of the animal.
  */
 export const animalConsentStreams = defineCategory("animalConsent", "animalId", summaries("AnimalConsentSummarized"), {
   /** Replaces an earlier code of the same application that was not redeemed. */
@@ -31,12 +31,12 @@ export const animalConsentStreams = defineCategory("animalConsent", "animalId", 
   /** A code was redeemed. If the application had an earlier link, a preceding event has withdrawn it. */
   AnimalLinked: z.object({
     ...linkFields,
-    /** Owner of the animal. The erasure of the owner ends the link. */
+    /** Owner of the animal. The link ends when the owner's data is erased. */
     customerId: uuid,
     /** Sandbox generation in which the code was redeemed; 0 outside of sandboxes. */
     sandboxGeneration: z.int().min(0),
   }),
-  /** Also invalidates a code of the same application that was not redeemed. */
+  /** Ends a link. Also invalidates a code of the same application that was not redeemed. */
   AnimalLinkWithdrawn: z.object({
     animalId: uuid,
     clinicId: uuid,
@@ -61,7 +61,7 @@ export const animalConsentStreams = defineCategory("animalConsent", "animalId", 
 });
 export type AnimalConsentEvent = EventOf<typeof animalConsentStreams>;
 
-/** Events of a link code, which only point to the code's animal. Stream id: id of the link that the code creates. */
+/** Stores which animal a link code is for. Stream id: id of the link that the code creates. */
 export const animalLinkCodeStreams = defineCategory("animalLinkCode", "linkId", completeEvents, {
   AnimalLinkCodeAssigned: z.object({ linkId: uuid, animalId: uuid }),
 });

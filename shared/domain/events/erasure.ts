@@ -10,7 +10,7 @@ const categories = z.array(personalDataCategorySchema);
 /** Schema of the erased categories of a person; see `ErasedData`. */
 export const erasedData = { erasedCategories: categories, finalCategories: categories };
 
-/** Schema of the data that every event about an erasure of personal data contains. */
+/** Fields that every event about an erasure of personal data contains. */
 export const erasureRecord = {
   categories: categories.min(1),
   /** `request`: the person or the clinic asked for the erasure. `retention`: a retention period of the clinic ended. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { parseRfc3339, toInstantInRange } from "../time/rfc3339.ts";
 
-/** Formats of text schemas, with the names from JSON Schema. A copy of a schema keeps the format. */
+/** Records the JSON Schema format of a text schema. A copy of the schema keeps the format. */
 export const formats = z.registry<{ format: "uuid" | "date-time" | "date" | "time" }>();
 
 /** Schema of a UUID in any text form of RFC 9562. Converts the UUID to lower case. */
@@ -53,7 +53,7 @@ export const timeOfDay = z
   .regex(/^([01]\d|2[0-3]):[0-5]\d:[0-5]\d$/, "must be a time HH:MM:SS")
   .register(formats, { format: "time" });
 
-/** Schema of a period's end within a day. 24:00:00 is the end of the day. */
+/** Schema of the end of a period within one day, HH:MM:SS. 24:00:00 is the end of the day. */
 export const endTimeOfDay = z
   .string()
   .regex(/^(([01]\d|2[0-3]):[0-5]\d:[0-5]\d|24:00:00)$/, "must be a time HH:MM:SS, at most 24:00:00")
@@ -65,7 +65,7 @@ export const endTimeOfDay = z
  */
 const isStorable = (text: string) => !/[\0\p{Cs}]/u.test(text);
 
-/** Creates the schema of an integer in a range. Each message names both limits, except for a missing value. */
+/** Creates the schema of an integer in a range. Every error message names both limits, unless the value is missing. */
 export function integer(minimum: number, maximum: number) {
   const rule = `must be an integer from ${minimum} to ${maximum}`;
   return z
@@ -105,9 +105,9 @@ function isStorableDeep(value: unknown): boolean {
 }
 
 /**
- * Schema of a short text that a person wrote, such as a name. The text must not be blank. Converts it to the Unicode
- * normal form C, so that searches find it in any form. The time of this conversion grows with the square of the length,
- * so the length is limited first. A text with 200 characters in form C has at most 800 in other forms.
+ * Schema of a short text that a person wrote, such as a name: 1 to 200 characters. Removes outer white space, and
+ * converts the text to Unicode form C, so that searches find it however it was typed. This conversion takes quadratic
+ * time, so the length is checked first. A text with 200 characters in form C has at most 800 characters in other forms.
  */
 export const label = storableText
   .pipe(z.string().trim().max(800, "must have at most 200 characters"))

@@ -78,15 +78,15 @@ export function deriveWebhookReplayId(key: {
  * replay.
  *
  * @param replayPosition log position of the delivery's last replay; null if there was none
- * @param ordinal number of earlier requests with this position that ended without a replay of the delivery
+ * @param ordinal number of requests since then that ended without replaying the delivery
  */
 export function deriveDeliveryReplayId(deliveryId: string, replayPosition: bigint | null, ordinal: number): string {
   return deriveId("delivery replay", deliveryId, String(replayPosition ?? ""), String(ordinal));
 }
 
 /**
- * Derives the id of an operator's request from its idempotency key, or the id of the object that the request creates.
- * Keys never expire.
+ * Derives the id of an operator's request, or of the object that the request creates, from its idempotency key. Keys
+ * never expire.
  */
 export function deriveOperatorRequestId(kind: "request" | "object", operatorId: string, command: string, key: string) {
   return deriveId(`operator ${kind}`, operatorId, command, key);
@@ -96,7 +96,7 @@ export function deriveOperatorRequestId(kind: "request" | "object", operatorId: 
  * Derives the id of an event that another event causes. The id is the same each time, so appending the event again has
  * no effect.
  *
- * @param ordinal number of the event among the events of this type with the same cause
+ * @param ordinal distinguishes several events of the same type with the same cause, from 0
  */
 export function deriveConsequenceId(causeId: string, type: string, ordinal: number): string {
   return deriveId("consequence", causeId, type, String(ordinal));

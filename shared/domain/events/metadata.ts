@@ -8,7 +8,7 @@ import { boundedText, environment, instant, traceparent, uuid } from "./fields.t
 export const actor = z.object({
   type: z.enum(["application", "user", "operator", "auditor", "system"]),
   id: boundedText(200),
-  /** Text that an operator added with `--actor`, if the event log authenticated the operator. */
+  /** Value of `--actor`, if the event log authenticated the operator under another name. */
   note: boundedText(200).optional(),
   /** Portal user on whose behalf an operator's system ran the command. */
   onBehalfOf: uuid.optional(),

@@ -68,7 +68,10 @@ const grant = {
   animalAccess: animalAccess.describe("animals whose data the application may see, linked by their owners or all"),
 };
 
-/** At the limit, only changes of the rate limit are refused. An access is narrowed only a few times per approval. */
+/**
+ * Limit for the length of an installation's stream. At the limit, only changes of the rate limit are refused. Access
+ * can be narrowed only a few times after each approval.
+ */
 const installationBound = {
   ...limitExcept("InstallationRequested", "InstallationApproved", "InstallationNarrowed", "InstallationRevoked"),
   completeTypes: ["InstallationRequested", "InstallationApproved"] as const,
@@ -123,7 +126,7 @@ export const publicEventTypes = {
   test: ["endpoint.test"],
   /** Types that endpoints with the setting `operationalEvents` receive. */
   operational: ["endpoint.failing", "endpoint.disabled", "secret.expiring"],
-  /** Types that only the feed contains. */
+  /** Types that are only in the event feed of the partner API, not in webhooks. */
   feed: ["animal_link.created", "sandbox.reset"],
 } as const;
 export type PublicEventType = (typeof publicEventTypes)[keyof typeof publicEventTypes][number];
@@ -138,13 +141,13 @@ export const applicationEventType = z.enum(publicEventTypes.application);
 export const subscribedEventType = z.enum([...publicEventTypes.clinic, ...publicEventTypes.application]);
 export type SubscribedEventType = z.infer<typeof subscribedEventType>;
 
-/** Types of events about an application's own endpoints, to which an endpoint can also subscribe. */
+/** Types of operational events, which concern the application's own endpoints. Every endpoint can subscribe to them. */
 export const operationalEventType = z.enum(publicEventTypes.operational);
 export type OperationalEventType = z.infer<typeof operationalEventType>;
 
 const unsubscribedTypes = [...publicEventTypes.test, ...publicEventTypes.operational] as const;
 
-/** Event types of deliveries, by owner of the endpoint: the types that it can subscribe to, and the test event. */
+/** Types of events that can be delivered to an endpoint, by owner of the endpoint. */
 export const deliveredEventTypes = {
   clinic: [...publicEventTypes.clinic, ...unsubscribedTypes],
   application: [...publicEventTypes.application, ...unsubscribedTypes],
@@ -166,7 +169,7 @@ export type DisabledReason = z.infer<typeof disabledReason>;
 export const deliveryOrdering = z.enum(["none", "appointment"]);
 export type DeliveryOrdering = z.infer<typeof deliveryOrdering>;
 
-/** Format of webhook bodies: that of the partner API, or a CloudEvent in the structured mode. */
+/** Format of webhook bodies: the partner API's own format, or CloudEvents in structured mode. */
 export const webhookBodyFormat = z.enum(["standard", "cloudevents"]);
 export type WebhookBodyFormat = z.infer<typeof webhookBodyFormat>;
 
@@ -180,13 +183,13 @@ export type EncryptedHeader = z.infer<typeof encryptedHeader>;
 /** Rate limit of an endpoint, in attempts per second. */
 export const attemptRate = integer(1, 1_000);
 
-/** The clinic is null if the endpoint belongs to the application. */
+/** Owner of an endpoint. `clinicId` is null if the endpoint belongs to no clinic. */
 const endpointOwner = { applicationId: uuid, clinicId: uuid.nullable(), environment };
 
 const endpointSettings = {
   url: notPersonal(storableText.pipe(z.url()), "URL of a server"),
   events: z.array(subscribedEventType),
-  /** Types of events about the application's own endpoints that the endpoint receives. */
+  /** Types of operational events that the endpoint receives. */
   operationalEvents: z.array(operationalEventType),
   /** Branches whose events the endpoint receives; null for all branches of the installation. */
   branchIds: z.array(uuid).min(1).nullable(),
@@ -200,14 +203,17 @@ const endpointSettings = {
   asymmetricSignature: z.boolean(),
 };
 
-/** A test has a separate stream, because a test does not change the endpoint. */
+/**
+ * Returns the id of the test if an event is about a test, or else of the endpoint. A test has a separate stream,
+ * because it does not change the endpoint.
+ */
 const getEndpointStreamId = ({ data }: { data: { endpointId: string; testId?: string } }) =>
   data.testId ?? data.endpointId;
 
 /**
- * Events of a webhook endpoint. It receives a clinic's events for an application, or events about the application's
- * access to all clinics. Signing secrets are encrypted as compact JWE with the key's id. Stream id: id of the endpoint,
- * or of the test.
+ * Events of a webhook endpoint. An endpoint of a clinic receives events about the clinic's appointments. An endpoint of
+ * an application receives events about the application's access to all clinics. Signing secrets are encrypted as
+ * compact JWE with the key's id. Stream id: id of the endpoint, or of the test.
  */
 export const webhookEndpointStreams = defineCategory(
   "webhookEndpoint",
@@ -227,8 +233,8 @@ export const webhookEndpointStreams = defineCategory(
       secretId: uuid,
       encryptedSecret,
       /**
-       * Time until which deliveries are also signed with the previous secret. A leaked secret expires at the time of the
-       * rotation.
+       * Time until which deliveries are also signed with the previous secret. If that secret was leaked, the time of
+       * the rotation.
        */
       previousExpiresAt: instant,
     }),
@@ -247,7 +253,7 @@ export const webhookEndpointStreams = defineCategory(
     WebhookEndpointTested: z.object({ endpointId, applicationId: uuid, testId: uuid }),
     /** The endpoint has been failing since the given time. Recorded at most once per endpoint and day (UTC). */
     WebhookEndpointFailureReported: z.object({ endpointId, since: instant, failedAttempts: z.int().min(1) }),
-    /** A former secret will expire soon. Recorded once per secret. */
+    /** A previous signing secret will expire soon. Recorded once per secret. */
     WebhookSecretExpiryReported: z.object({ endpointId, secretId: uuid, expiresAt: instant }),
     /** Summary of the endpoint, without the signing secret; see `Aggregate.summarize`. Does not change the state. */
     WebhookEndpointSummarized: z.object({
@@ -268,9 +274,9 @@ const endpointReservation = z.object({ endpointId, takenAt: instant });
 export type EndpointReservation = z.infer<typeof endpointReservation>;
 
 /**
- * Events of an endpoint quota of an application. The application has one quota at each clinic, and one for endpoints
- * without a clinic. Each event contains all current reservations. Reservations of revoked endpoints may be included.
- * Stream id: id of the installation, or of the application for endpoints without a clinic.
+ * Reservations in an application's quota of webhook endpoints. There is one quota at each clinic, and one for endpoints
+ * without a clinic. Each event contains all current reservations, possibly also those of revoked endpoints. Stream id:
+ * id of the installation, or of the application for endpoints without a clinic.
  */
 export const webhookEndpointPlacesStreams = defineCategory("webhookEndpointPlaces", "ownerId", completeEvents, {
   WebhookEndpointPlaceTaken: z.object({ ownerId: uuid, places: z.array(endpointReservation).min(1) }),
@@ -297,12 +303,12 @@ export const webhookReplayStreams = defineCategory("webhookReplay", "replayId", 
     replayId: uuid,
     endpointId,
     ...endpointOwner,
-    /** Start of the range of creation times, inclusive; null if `deliveryIds` selects deliveries. */
+    /** Lower limit of the creation times of the selected deliveries, inclusive; null if `deliveryIds` selects them. */
     since: instant.nullable(),
-    /** End of the range of creation times, exclusive. */
+    /** Upper limit of the creation times of the selected deliveries, exclusive. */
     until: instant,
     statuses: z.array(replayableStatus).min(1),
-    /** Ids of the selected deliveries; null if `since` selects deliveries. */
+    /** Ids of the selected deliveries; null if `since` and `until` select them. */
     deliveryIds: z.array(uuid).min(1).nullable(),
     /** SHA-256 (hex) of the requested values. A repeated request has the same hash. */
     requestHash: notPersonal(z.string().length(64), "hash of a request"),

@@ -9,8 +9,9 @@ import { boundedText, label } from "./fields.ts";
  */
 export const quarantineStreams = defineCategory("quarantine", () => "streams", limitExcept<never>(), {
   /**
-   * An operator confirmed that the events of a type are faulty, and not the release. Failures of this type before the
-   * confirmation no longer stop the projectors.
+   * An operator confirmed that faulty events of a type make the projectors fail, and not a fault of this release. The
+   * projectors then quarantine the streams of such events, instead of stopping. Applies only to events that precede the
+   * confirmation.
    */
   EventTypeConfirmed: z.object({
     eventType: notPersonal(boundedText(200), "name of an event type"),

@@ -10,12 +10,12 @@ export type RecordedEvent<Event extends CatalogEvent = CatalogEvent> = Event & {
   /** Log position (commit position). */
   position: bigint;
   metadata: EventMetadata;
-  /** Encrypted personal fields. Present if they were not decrypted; the fields then have neutral values. */
+  /** Encrypted personal fields, if they were not decrypted. In `data`, these fields then have neutral values. */
   encrypted?: EncryptedPersonalData;
-  /** Data key of the decrypted personal fields. Absent if they were in plain text, or are not decrypted. */
+  /** Id of the data key that decrypted the personal fields. Absent if nothing was decrypted. */
   dataKeyId?: string;
   /** True if the personal fields cannot be decrypted, because their data key was destroyed. */
   isErased?: boolean;
-  /** True if the personal fields cannot be decrypted, because the store does not contain their data key. */
+  /** True if the personal fields cannot be decrypted, because their data key is missing in the key store. */
   isKeyMissing?: boolean;
 };

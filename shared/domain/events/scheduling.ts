@@ -2,14 +2,16 @@ import { z } from "zod";
 import { completeEvents, defineCategory, type EventOf } from "./category.ts";
 import { calendarDate, instant, uuid } from "./fields.ts";
 
-/** Maximum number of reservations on a day, so that an event stays far below the log's limit. */
+/**
+ * Maximum number of reservations on a day. Each event contains them all, and must stay far below the log's size limit.
+ */
 export const MAX_DAY_RESERVATIONS = 1_000;
 
-/** Schema of a reservation: a place of a resource, reserved before an event of the appointment or the hold uses it. */
+/** Schema of a reservation of a resource's place. It is made before the appointment or hold takes the place. */
 const reservation = z.object({
   /** Id of the reservation: new for each attempt, and the same on all days that the time span touches. */
   reservationId: uuid,
-  /** Category and id of the stream that uses the reservation, or ends it. */
+  /** Category of the stream that uses or ends the reservation. `holderId` is the id in this stream's name. */
   holder: z.enum(["appointment", "hold"]),
   holderId: uuid,
   startsAt: instant,
@@ -24,8 +26,8 @@ const resourceDay = {
   resourceId: uuid,
   clinicId: uuid,
   /**
-   * Sandbox generation; 0 outside of sandboxes. Each generation has its own streams, which begin with the fixture's
-   * allocations.
+   * Sandbox generation; 0 outside of sandboxes. Each generation has its own streams. They do not contain the fixture's
+   * allocations, which also take places.
    */
   sandboxGeneration: z.int().min(0),
   /** Day in UTC. */
@@ -43,9 +45,9 @@ export function toResourceDayId({ resourceId, sandboxGeneration, day }: Resource
 }
 
 /**
- * Events of a resource on one day. Only this stream decides who gets a place of the resource, by appends at the
- * expected revision. Each event contains all open reservations. A reservation can remain open here after the stream of
- * its appointment or hold has ended it. The next command that needs the place releases such a reservation.
+ * Reservations of a resource's places on one day (UTC). Each event contains all open reservations. Two writers cannot
+ * reserve the same place, because they append at the expected revision. A reservation may remain open here after the
+ * stream of its appointment or hold has ended it. The next command that needs the place then releases it.
  */
 export const resourceDayStreams = defineCategory("resourceDay", ({ data }) => toResourceDayId(data), completeEvents, {
   PlaceReserved: z.object({ ...resourceDay, ...changedReservation, reservations: reservations.min(1) }),

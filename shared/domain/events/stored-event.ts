@@ -66,8 +66,9 @@ export function parseStoredEvent(storedEvent: StoredEvent): ValidEvent {
 }
 
 /**
- * Requires that an event is in the stream of the object that its data names, and that its metadata names the same
- * clinic as its data.
+ * Requires that an event's stream belongs to the object in its data, and that data and metadata have the same clinic.
+ *
+ * @throws {EventSchemaError}
  */
 function requireAgreement(
   category: Category,

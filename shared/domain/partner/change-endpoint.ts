@@ -29,8 +29,8 @@ export type EndpointChanges = {
 /**
  * Changes settings of an endpoint. Settings that already have the requested value do not count as changes.
  *
- * If the origin of the URL changes, the endpoint loses its custom headers, except for those in the same change. Their
- * values are secrets of the former receiver.
+ * If the origin of the URL changes, the endpoint keeps only the custom headers in this change. The others are secrets
+ * of the former receiver.
  *
  * @param permittedBranchIds branches that the endpoint may be limited to
  * @throws {DomainError} `validation_failed` with details, `webhook_endpoint_revoked`

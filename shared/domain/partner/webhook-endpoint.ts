@@ -50,7 +50,7 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointStreams, Endpoin
 
 type EndpointDecision = Decision<Endpoint, WebhookEndpointEvent>;
 
-/** Application, clinic and environment that own an endpoint. The clinic is null if only the application owns it. */
+/** Owner of an endpoint: an application in an environment. `clinicId` is null if the endpoint belongs to no clinic. */
 export type EndpointOwner = Pick<Endpoint, "applicationId" | "clinicId" | "environment">;
 
 export function registerEndpoint(data: DataOf<WebhookEndpointEvent, "WebhookEndpointRegistered">): EndpointDecision {
@@ -75,8 +75,8 @@ export function disableEndpoint(reason: DisabledReason): EndpointDecision {
 }
 
 /**
- * Returns true if disabling the endpoint for this reason would change it. The operator can also disable an endpoint
- * that is already disabled, so that the partner cannot enable it.
+ * Returns true if disabling an endpoint for a reason would change the endpoint. The operator can also disable an
+ * endpoint that is already disabled for another reason, so that the partner cannot enable it.
  */
 export function changesDisabling(
   { status, disabledReason }: { status: string; disabledReason: string | null },

@@ -27,7 +27,8 @@ export const replayAggregate: Aggregate<typeof webhookReplayStreams, Replay> = d
 );
 
 /**
- * Requests a replay of one delivery. Changes nothing if the replay has ended.
+ * Requests a replay of one delivery. Returns no event if the replay with this id has already ended. The caller then
+ * tries the next id.
  *
  * @throws {DomainError} `delivery_not_replayable` if the replay was requested before, and has not ended
  */
@@ -39,7 +40,7 @@ export function replayDelivery(request: ReplayRequest): Decision<Replay, Webhook
   };
 }
 
-/** Creates the error for a delivery that is unknown, waits for a replay, or is neither failed nor skipped. */
+/** Creates the error for a delivery that is unknown, already waits for a replay, or is neither failed nor skipped. */
 export function createNotReplayableError(): DomainError {
   return new DomainError("delivery_not_replayable", "only a failed or skipped delivery can be replayed");
 }

@@ -8,8 +8,8 @@ export type Declaration =
       category: PersonalDataCategory;
       neutralValue: string | null;
       /**
-       * If true, the value alone says nothing about a person. Such a value is encrypted only together with other
-       * personal fields.
+       * True for a value that alone reveals nothing about a person, such as a hash. It is encrypted only if the event
+       * also has other personal data.
        */
       isDerived: boolean;
     }
@@ -25,8 +25,7 @@ export const ERASED_TEXT = "(erased)";
  * Declares a field of an event as personal data. The log stores the field encrypted.
  *
  * @param neutralValue value that readers get after the data key was destroyed; must match the schema
- * @param options.isDerived true for a field that is derived from personal data, such as a hash. An event without other
- *   personal data stores it in plain text
+ * @param options.isDerived see {@link Declaration}
  */
 export function personal<Schema extends z.ZodType<string | null>>(
   category: PersonalDataCategory,
@@ -38,7 +37,7 @@ export function personal<Schema extends z.ZodType<string | null>>(
 }
 
 /**
- * Declares that a field which can contain free text has no personal data.
+ * Declares that a field contains no personal data, although it can contain any text.
  *
  * @param reason what the field contains instead
  */

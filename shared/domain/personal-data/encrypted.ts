@@ -6,7 +6,7 @@ export const ENCRYPTED_MEMBER = "encrypted";
 
 /** The personal fields of an event, as stored in the log. */
 export const encryptedPersonalData = z.strictObject({
-  /** Data key of the person, in the store of data keys. */
+  /** Id of the person's data key in the key store. */
   keyId: uuid,
   /** Base64 of nonce (12 bytes), AES-256-GCM ciphertext of the fields as JSON, and tag (16 bytes). */
   ciphertext: z.string(),

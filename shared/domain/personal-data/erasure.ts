@@ -32,8 +32,8 @@ export function addErasure(
 }
 
 /**
- * Returns true if an erasure must be recorded. A final category can have no new data, so another erasure changes
- * nothing. Other categories may have new data, so their erasure is recorded again.
+ * Returns true if an erasure must be recorded. An erasure of a final category changes nothing, because the category has
+ * no new data. Other categories may have new data, so their erasure is recorded again.
  */
 export function isErasureNeeded({ finalCategories }: ErasedData, { categories }: Pick<Erasure, "categories">): boolean {
   return categories.some((category) => !finalCategories.includes(category));
@@ -56,7 +56,8 @@ export function requireNotErased(person: ErasedData, objectName: string): void {
 }
 
 /**
- * Refuses a text about a person whose contact data is erased. The command itself is possible without the text.
+ * Refuses a command, because it contains a text about a person whose contact data is erased. The command is possible
+ * without the text.
  *
  * @param objectName name of the person's aggregate in snake_case, for the error's code and message
  * @throws {DomainError} `<objectName>_erased`, which names the field

@@ -22,7 +22,7 @@ export interface SearchedResource {
   closures: readonly TimeSpan[];
 }
 
-/** Range in which to search starting times, with the duration of the slot and the clinic's grid. */
+/** Range in which slots may start, with the duration of a slot and the clinic's grid. */
 export interface SlotSearch extends TimeSpan {
   durationMinutes: number;
   gridMinutes: number;
@@ -69,9 +69,9 @@ export function isOffered(
 }
 
 /**
- * Lists the free starting times of one resource. Each starting time is on the grid, which counts local time from the
- * start of each rule. The resource is open and has a free place until the end of the slot. A local time that the clocks
- * skip yields no starting time. A local time that the clocks repeat yields two starting times.
+ * Lists the free starting times of one resource. For the whole slot, the resource is open and has a free place. The
+ * starting times are on a grid that begins at the start of each rule, in local time. A local time that the clocks skip
+ * yields no starting time. A local time that the clocks repeat yields two.
  */
 function listFreeStarts(
   { timezone, rules, capacity, occupations, closures }: SearchedResource,
@@ -109,7 +109,7 @@ function listSearchedOffsets(timezone: string, { fromMs, toMs, durationMinutes }
 /**
  * Lists the opening periods in local time. Includes the adjacent days, because their periods can adjoin at midnight.
  *
- * @returns local times, each as the milliseconds since 1970 at which the clocks in UTC show it
+ * @returns local times, encoded as if they were in UTC
  */
 function listLocalPeriods(rules: readonly OpeningRule[], firstDate: string, lastDate: string): TimeSpan[] {
   const openingRules = rules.filter(({ ruleType, recurrence }) => ruleType === OPENING_HOURS && recurrence === null);
@@ -133,11 +133,11 @@ function toMilliseconds(time: string): number {
 }
 
 interface OpenPeriod extends TimeSpan {
-  /** Time from which the grid counts, in milliseconds since 1970. */
+  /** Start of the grid of starting times, in milliseconds since 1970. */
   gridStartMs: number;
 }
 
-/** Converts the part of a local period that has the given UTC offset to instants: one span or none. */
+/** Converts a local period to instants, for the time in which a UTC offset applies. Returns one span or none. */
 function toSpans(period: TimeSpan, { fromMs, toMs, offsetMs }: OffsetSpan): OpenPeriod[] {
   const gridStartMs = period.fromMs - offsetMs;
   const span = { fromMs: Math.max(gridStartMs, fromMs), toMs: Math.min(period.toMs - offsetMs, toMs) };

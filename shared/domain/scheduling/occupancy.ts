@@ -8,7 +8,7 @@ export interface TimeSpan {
 
 /** Time span in which an appointment or a hold takes one place of a resource. */
 export interface Occupation extends TimeSpan {
-  /** Id of the appointment or the hold. All its occupations together take one place. */
+  /** Id of the appointment or the hold. Overlapping occupations of one owner take only one place. */
   ownerId: string;
 }
 

@@ -2,7 +2,7 @@ import { getEnd } from "../appointment/appointment.ts";
 import type { AppointmentEvent, HoldEvent } from "../events/appointment.ts";
 import type { Instant } from "../time/rfc3339.ts";
 
-/** Time span in which an event occupies one place of a resource. */
+/** One place of a resource, for a time span. */
 export interface Place {
   resourceId: string;
   startsAt: Instant;
@@ -11,16 +11,16 @@ export interface Place {
 
 export type HolderEvent = AppointmentEvent | HoldEvent;
 
-/** Place that an event takes, and the assignment or hold for which it takes, moves or releases a place. */
+/** Effect of an event on the places of resources. Empty if the event has no effect on them. */
 interface Taking {
-  /** Id of the assignment or the hold. */
+  /** Id of the assignment or hold that takes, moves or releases its place. */
   takerId?: string | undefined;
   /** Place that the event takes; undefined if it takes none. */
   place?: Place | undefined;
   reservationId?: string | undefined;
 }
 
-/** Returns the place that an event of an appointment or a hold takes, and the assignment or hold that it changes. */
+/** Returns the place that an event takes, and the assignment or hold that the event changes. */
 export function findTaking({ type, data }: HolderEvent): Taking {
   switch (type) {
     case "AppointmentRequested": {
@@ -55,7 +55,7 @@ export function withReservation<Event extends HolderEvent>(event: Event, reserva
   return { ...event, data: { ...event.data, place: { ...event.data.place, reservationId } } };
 }
 
-/** Record of a reservation in the stream of its appointment or hold. */
+/** State of a reservation, according to the stream of its appointment or hold. */
 export interface ReservationUse {
   /** The place that an event took with the reservation; undefined if the reservation was abandoned. */
   place: Place | undefined;
@@ -63,7 +63,7 @@ export interface ReservationUse {
   endedAt: bigint | undefined;
 }
 
-/** Finds all reservations that the events of an appointment or a hold use or end, by id. */
+/** Returns all reservations that the events of an appointment or hold use or end, by reservation id. */
 export function foldReservations(
   events: readonly (HolderEvent & { revision: bigint })[],
 ): ReadonlyMap<string, ReservationUse> {

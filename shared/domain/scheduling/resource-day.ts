@@ -21,10 +21,10 @@ export function listDays({ startsAt, endsAt }: Place): string[] {
 }
 
 /**
- * Finds the reservations that leave no free place for another reservation. Other reservations of the same holder do not
- * count, so that a small move does not conflict with itself.
+ * Finds the reservations that leave no free place for a wanted reservation. Ignores reservations of the same holder, so
+ * that an allocation can move to an overlapping time.
  *
- * @param reservations other reservations of the day
+ * @param reservations existing reservations of the day
  * @returns undefined if a place is free; otherwise the blocking reservations. The list is empty if the fixture of a
  *   sandbox takes all places, or if the resource has no place
  */
@@ -56,8 +56,8 @@ export interface Overlap {
 }
 
 /**
- * Finds the overlaps among reservations that were not recorded as overbooked. All reservations of a holder count once.
- * Each reservation was checked against all others, so a correct log has no overlaps.
+ * Finds the overlaps among reservations that were not recorded as overbooked. Overlapping reservations of one holder
+ * count once. A correct log has no overlaps, because each reservation was checked against all others.
  */
 export function findOverlaps(places: Places, reservations: readonly Reservation[]): Overlap[] {
   const { capacity, fixtureOccupations } = places;

@@ -50,10 +50,10 @@ export function fromLocalTime(timeZone: string, date: string, time: string): num
 }
 
 /**
- * Returns the day of a date in a time zone. The day starts when the clocks first show the date, and ends when they
- * first show a later date. The day has no length if the clocks skip the date.
+ * Returns the start and end of a date in a time zone. The day starts when the clocks first show the date, and ends when
+ * they first show a later date. If the clocks skip the date, start and end are equal.
  *
- * @returns `from` inclusive, `to` exclusive; a bound is undefined if it is outside the range of {@link Instant}
+ * @returns `from` inclusive, `to` exclusive; each is undefined if its year is before 1 or after 9999
  */
 export function getDay(timeZone: string, date: string): { from: Instant | undefined; to: Instant | undefined } {
   const { fromMs, toMs } = toLocalDay(timeZone, Date.parse(date));
@@ -86,7 +86,7 @@ function toLocalDay(timeZone: string, dateMs: number): LocalDay {
   return { dateMs, fromMs: findFirst(timeZone, dateMs), toMs: findFirst(timeZone, dateMs + DAY_MS) };
 }
 
-/** Part of a time range during which the clocks of a time zone have one offset. All values are in milliseconds. */
+/** Part of a time range in which a time zone has one UTC offset. All values are in milliseconds. */
 export interface OffsetSpan {
   /** Inclusive. */
   fromMs: number;
@@ -97,7 +97,7 @@ export interface OffsetSpan {
 }
 
 /**
- * Divides a time range at the changes of a time zone's clocks.
+ * Divides a time range at the changes of a time zone's UTC offset.
  *
  * @param fromMs start of the range, inclusive, in milliseconds since 1970
  * @param toMs end of the range, exclusive
@@ -124,8 +124,7 @@ export function listOffsets(timeZone: string, fromMs: number, toMs: number): Off
 }
 
 /**
- * Converts an instant to a local date and time. The result is the number of milliseconds since 1970 at which the clocks
- * in UTC show the same date and time.
+ * Converts an instant to a local date and time, encoded as if it were in UTC.
  *
  * @param epochMs milliseconds since 1970
  */

@@ -15,7 +15,7 @@ const FORMAT_RULES: Record<string, string> = {
   datetime: "must be an RFC 3339 date-time in UTC",
 };
 
-/** Lists the problems of an input: one for each invalid or unknown field, with a phrase that follows its name. */
+/** Lists the invalid and the unknown fields of an input. Each message is a phrase that follows the field's name. */
 export function listIssues({ issues }: z.ZodError): { path: PropertyKey[]; message: string }[] {
   return issues.flatMap((issue) =>
     issue.code === "unrecognized_keys"

@@ -1,13 +1,13 @@
 /**
- * Matches the parts of a JSON text that `JSON.parse` can lose: captures a string and the colon that follows a member's
- * name, or a number with at least 16 digits or an exponent of three digits. JavaScript keeps all other numbers. Also
- * matches the braces of objects.
+ * Matches three kinds of tokens of a JSON text: strings, with the colon after a member's name; braces of objects; and
+ * numbers that JavaScript may change. Numbers with fewer than 16 digits and fewer than three digits in the exponent
+ * never change.
  */
 const TOKEN_PATTERN = /("[^"\\]*(?:\\.[^"\\]*)*")\s*(:?)|(-?\d[\d.]{15,}(?:e[+-]?\d+)?|-?\d[\d.]*e[+-]?\d{3,})|[{}]/gi;
 
 /** The first part of a JSON text that `JSON.parse` would lose. */
 interface JsonLoss {
-  /** Number that would change if it is parsed and stored, as written, such as 12345678901234567890 or 1e400. */
+  /** Number, as written, that JavaScript cannot store exactly, such as 12345678901234567890 or 1e400. */
   number?: string;
   /** Name that an object contains twice. Only the last value would remain. */
   repeatedName?: string;

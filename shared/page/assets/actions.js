@@ -5,12 +5,10 @@ import { ApiError } from "./http.js";
  * Runs an action, for example after a click on a button. Shows an error of the API in an alert. While the action runs,
  * further clicks on the button do nothing. The button is not disabled, because a disabled button loses the focus.
  *
- * An action ends when its outcome is shown. It does not wait for the lists that it loads again: the button would ignore
- * clicks after it seems to be done.
- *
  * @param {{ button?: HTMLElement | null, alertId: string, isRepeatable?: boolean }} controls `isRepeatable`: the alert
  *   has a button that runs the action again
- * @param {() => Promise<void>} action
+ * @param {() => Promise<void>} action must settle when its outcome is shown, without waiting for lists to reload.
+ *   Otherwise, the button ignores clicks although the action seems to have ended
  */
 export async function runAction({ button, alertId, isRepeatable = false }, action) {
   if (button?.ariaDisabled === "true") return;
@@ -88,7 +86,9 @@ export function showError(alertId, { message, correlationId, docUrl, member }) {
   if (control) alert.scrollIntoView({ block: "nearest" });
 }
 
-/** Returns the field of the alert's form with the given name, marked as invalid; by default the form's submit button. */
+/**
+ * Finds the named field in the alert's form, and marks it as invalid. Without such a field, returns the submit button.
+ */
 function findRefusedControl(alert, member = "") {
   const form = alert.closest("form");
   const fields = [...(form?.querySelectorAll(`[name="${CSS.escape(member)}"]`) ?? [])];

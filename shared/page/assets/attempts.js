@@ -2,7 +2,7 @@ import { createEmptyText, createRow, createTable } from "./dom.js";
 import { shortenId } from "./format.js";
 
 /**
- * Creates the table of a webhook delivery's attempts, or a text if there is none.
+ * Creates a table of a webhook delivery's attempts, or a text if there are no attempts.
  *
  * @param {{ id: string, attempts: object[] }} delivery
  * @param {(instant: string) => Node} createTime creates the element for the start of an attempt

@@ -20,7 +20,7 @@ export function createButton(text, attributes = {}) {
   return h("button", { type: "button", ...attributes }, text);
 }
 
-/** Creates an element with an id in a monospaced font. */
+/** Creates an element that shows an id in a monospaced font. */
 export function createId(id, attributes = {}) {
   return h("span", { class: "id", ...attributes }, id);
 }
@@ -34,7 +34,7 @@ export function createStatusTag(status) {
   return createTag(status, `status-${status}`);
 }
 
-/** Creates a list of short texts, such as scopes or event types. */
+/** Creates a list of short texts, such as scopes; the text `none` if there are no texts. */
 export function createTags(texts) {
   return texts.length === 0 ? "none" : h("span", { class: "tags" }, ...texts.map((text) => createTag(text)));
 }
@@ -78,12 +78,12 @@ export function createTable(label, titles, rows, attributes = {}) {
   );
 }
 
-/** Creates a block of text with a label, in which the arrow keys scroll. */
+/** Creates a labeled block of text. The arrow keys scroll it. */
 export function createText(label, text) {
   return h("pre", { tabindex: "0", role: "region", "aria-label": label }, text);
 }
 
-/** Creates a link to the row of an error in the API reference; an empty text if the service has no reference. */
+/** Creates a link to an error code in the API reference, or an empty text if `docUrl` is absent or invalid. */
 export function createDocLink(docUrl) {
   if (!docUrl?.startsWith("/docs#")) return "";
   const hint = h("span", { class: "unseen" }, " (opens a new tab)");

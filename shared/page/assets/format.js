@@ -50,7 +50,6 @@ export function formatTimeOfDay(instant, timeZone) {
   return formatLocal(instant, timeZone).slice(11, 16);
 }
 
-/** Matches a UUID. */
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 export function isUuid(value) {

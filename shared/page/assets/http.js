@@ -16,7 +16,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Sentences about each error code. They say what the user can do. */
+/** Messages by error code. Each message tells the user what to do. */
 const ADVICE = {
   unreachable: "The service is unreachable. Check your connection and try again.",
   incomplete: "The response is incomplete. Try again.",
@@ -78,12 +78,12 @@ export function sendRequest(url, options) {
   });
 }
 
-/** Creates the error of a response with the given body. */
+/** Converts an error response and its parsed body to an error. */
 export function toApiError({ status, headers }, body) {
   return new ApiError(status, body, Number(headers.get("Retry-After") ?? 0));
 }
 
-/** Returns the parameters as the end of a URL. Omits parameters that are undefined or empty. */
+/** Returns the query part of a URL, with its `?`; empty if no parameters are left. Omits undefined and empty values. */
 export function toQueryString(parameters) {
   const members = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== "");
   return members.length === 0 ? "" : `?${new URLSearchParams(members)}`;

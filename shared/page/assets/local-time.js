@@ -3,7 +3,7 @@
 const DAY_MS = 24 * 3_600_000;
 
 /**
- * Returns the first instant at which clocks show a local time. If they skip the time, returns an instant after the gap.
+ * Returns the first instant at which clocks show a local time, or an instant after the gap if clocks skip this time.
  *
  * @param {string} localTime value of an input of type `datetime-local`, or of type `date` for midnight
  * @param {string} timeZone

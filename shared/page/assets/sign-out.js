@@ -1,10 +1,10 @@
 import { getElement } from "./dom.js";
 
-/** Key in sessionStorage of the reason for the sign-out that the page shows after it was loaded again. */
+/** Key in sessionStorage of the reason for a sign-out. The page shows the reason after it has reloaded. */
 const REASON_KEY = "sign-out reason";
 
 /**
- * Removes everything of the session: the given keys from the storage of the tab, and all else by loading the page again.
+ * Ends the session. Removes the given keys from sessionStorage, and reloads the page to discard all other state.
  *
  * @param {string[]} storageKeys
  * @param {string} reason empty if the user has signed out

@@ -147,7 +147,7 @@ describe("a clinic at a time, and who could read its records", () => {
     const env = { ...world.env, DATABASE_URL: "postgres://127.0.0.1:1/none" };
     const unavailable = await world.run(args, env);
     expect([unavailable.code, unavailable.errorLines]).to.deep.equal([
-      ...[4, ["audit: Postgres is unavailable; check DATABASE_URL and try again"]],
+      ...[4, ["audit: Postgres is unavailable (connect ECONNREFUSED 127.0.0.1:1); check DATABASE_URL and try again"]],
     ]);
   });
 

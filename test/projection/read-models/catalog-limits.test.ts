@@ -70,7 +70,7 @@ describe("the limits of the event catalog", () => {
       client.release();
       await pool.end();
     }
-    expect(problems).to.deep.equal([]);
+    expect(problems.slice(0, 3)).to.deep.equal([]);
     expect(position > 400n, "events").to.equal(true);
   }).timeout(300_000);
 });

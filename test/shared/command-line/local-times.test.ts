@@ -4,7 +4,8 @@ import { auditCommandLine } from "../../../command/audit/cli/command-line.ts";
 import { clinicCommandLine } from "../../../command/cli/command-line.ts";
 import { findTimeZone } from "../../../command/cli/find-time-zone.ts";
 import { projectionCommandLine } from "../../../projection/cli/command-line.ts";
-import { defineCommand, runCommandLine } from "../../../shared/command-line/command-line.ts";
+import { type Command, defineCommand, runCommandLine } from "../../../shared/command-line/command-line.ts";
+import { describeFailure } from "../../../shared/command-line/describe-failure.ts";
 import { withLocalTimes } from "../../../shared/command-line/local-times.ts";
 import { option } from "../../../shared/command-line/option.ts";
 import { instant } from "../../../shared/domain/events/fields.ts";
@@ -17,6 +18,8 @@ import { createTestTerminal } from "../../support/terminal.ts";
 /** Options that accept a name. A wrong name would hide problems of other options. */
 const NAMED = ["clinic", "clinics", "branch", "branches", "application", "endpoint", "resource", "service"];
 const LOCAL_TIME = "2026-11-28 10:00";
+
+const createLine = (command: Command) => ({ program: "x", description: "", describeFailure, commands: [command] });
 
 describe("times without an offset", () => {
   let env: NodeJS.ProcessEnv;
@@ -69,7 +72,7 @@ describe("times without an offset", () => {
       },
     });
     // In Beirut, the clocks skip the first hour of this day.
-    const line = { program: "x", description: "", commands: [withLocalTimes(command, async () => "Asia/Beirut")] };
+    const line = createLine(withLocalTimes(command, async () => "Asia/Beirut"));
     const run = async (...args: string[]) => {
       const { terminal, errorLines } = createTestTerminal();
       await runCommandLine(line, ["try", ...args], terminal);
@@ -97,7 +100,7 @@ describe("times without an offset", () => {
           received = since;
         },
       });
-      const line = { program: "x", description: "", commands: [withLocalTimes(command, async () => zone)] };
+      const line = createLine(withLocalTimes(command, async () => zone));
       expect(await runCommandLine(line, ["try", "--since", LOCAL_TIME], createTestTerminal().terminal)).to.equal(0);
       const expected = offset === undefined ? new Date(`${LOCAL_TIME}:00`) : new Date(`2026-11-28T10:00:00${offset}`);
       expect(received).to.equal(expected.toISOString());

@@ -9,7 +9,7 @@ import { formatName, splitStreamName } from "./text.js";
 
 const DAY_MS = 86_400_000;
 
-/** Actions in words, where the words differ from the name of the action. */
+/** Display texts of actions. An action without a text is displayed by its name. */
 const ACTION_TEXTS = {
   "sign-in": "signed in",
   state: "state of a record",
@@ -27,7 +27,7 @@ const ACTION_TEXTS = {
   readers: "list of readers and accesses",
 };
 
-/** Parameters in words, where the words differ from the name of the parameter. */
+/** Display texts of query parameters. A parameter without a text is displayed by its name. */
 const PARAMETER_TEXTS = { stream: "", limit: "at most", after: "continued after position" };
 
 /**
@@ -45,11 +45,12 @@ export function initAccesses(onChange) {
   });
 }
 
-/** Subjects of which the log says who could read them. */
+/** Kinds of subjects for which the operation `readers` is available. */
 const READER_KINDS = ["clinic", "customer", "animal"];
 
 /**
- * Shows who read or exported the records of the search's subject in a period, the newest access first.
+ * Shows who read or exported the subject's records in the selected period, newest access first. For some kinds of
+ * subjects, also shows who could read the records.
  *
  * @param {{ kind: string, id: string }} search
  */
@@ -107,7 +108,7 @@ function createReaders(readers, clinicId) {
   return createList("Readers", items);
 }
 
-/** Returns the range of times of a period, which is a number of days, `all`, or `day` for the day in the form. */
+/** Returns the time range of a period: a number of days, `all`, or `day` for the day in the form. */
 function getRange(period) {
   if (period === "all") return {};
   if (period !== "day") return { from: new Date(Date.now() - Number(period) * DAY_MS).toISOString() };
@@ -116,7 +117,7 @@ function getRange(period) {
   return { from: toInstant(day, getTimeZone()), to: toInstant(nextDay, getTimeZone()) };
 }
 
-/** Describes who made the accesses, and how many each of them made. */
+/** Lists the actors of the accesses, each with the number of their accesses. */
 function describeActors(accesses) {
   if (accesses.length === 0) return ["No recorded access in this period."];
   const actors = new Map();

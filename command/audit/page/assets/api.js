@@ -29,7 +29,7 @@ function request(path, query, signal) {
   return send(path + toQueryString(query), { signal });
 }
 
-/** Sends a request. If the service refuses the credential of a session, ends the session. */
+/** Sends a request with the credential. Signs out if the credential of a session is refused. */
 async function send(pathAndQuery, options) {
   const headers = { ...options.headers, Authorization: `Bearer ${credential.get()}` };
   const response = await sendRequest(`/audit/v1/${pathAndQuery}`, { ...options, headers });

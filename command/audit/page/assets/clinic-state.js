@@ -6,7 +6,7 @@ import { formatCount } from "./format.js";
 import { createNamedId, rememberName } from "./names.js";
 import { describeActor } from "./sentences.js";
 
-/** Initializes the form that shows the selected clinic at a time. */
+/** Initializes the form that shows the state of the selected clinic at a given time. */
 export function initClinicState() {
   onSubmit("state-form", "search-alert", async () => {
     const clinic = getSelectedClinicId();
@@ -17,7 +17,7 @@ export function initClinicState() {
   });
 }
 
-/** Removes the clinic that was shown last. */
+/** Removes the displayed clinic state from the page. */
 export function clearClinicState() {
   getElement("state-body").replaceChildren();
 }

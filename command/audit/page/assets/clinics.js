@@ -6,12 +6,12 @@ import { toInstant } from "./local-time.js";
 /** The clinics in the auditor's scope, by id. */
 const clinics = new Map();
 
-/** True if the auditor may see more clinics than the selection contains. */
+/** True if the auditor may see more clinics than the list contains. */
 let isIncomplete = false;
 
 /**
- * Loads the clinics in the auditor's scope and fills the selection. If the read models are unavailable, the selection
- * contains only the ids in the auditor's scope.
+ * Loads the clinics in the auditor's scope and fills the list of clinics. If the read models are unavailable, the list
+ * contains only the ids in `scope`.
  *
  * @param {string[] | null} scope ids of the auditor's clinics; null for all clinics
  */
@@ -35,8 +35,8 @@ export async function loadClinics(scope) {
 }
 
 /**
- * Initializes the selection of a clinic. The arrow keys select each clinic on the way, and each request is a recorded
- * access, so a clinic that was selected with the keyboard is shown when the user presses Enter or leaves the field.
+ * Initializes the list of clinics. A clinic that is selected with the keyboard is shown when the user presses Enter or
+ * leaves the field. Otherwise, the arrow keys would cause a recorded access for each clinic on the way.
  *
  * @param {(id: string) => void} onSelect called with the id of the selected clinic
  */
@@ -83,12 +83,12 @@ export function getClinicName(id) {
   return clinics.get(id)?.name ?? id;
 }
 
-/** Returns the time zone of a clinic, by default the selected one. Returns UTC if the time zone is unknown. */
+/** Returns the time zone of a clinic (default: the selected clinic), or UTC if it is unknown. */
 export function getTimeZone(clinicId = getSelectedClinicId()) {
   return clinics.get(clinicId)?.timezone ?? "UTC";
 }
 
-/** Returns the instant in a field with a local time or day of the selected clinic; undefined for an empty field. */
+/** Reads a local time or day of the selected clinic from a field, as an instant; undefined if the field is empty. */
 export function readInstant(fieldId) {
   const { value } = getElement(fieldId);
   return value === "" ? undefined : toInstant(value, getTimeZone());

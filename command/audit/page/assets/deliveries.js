@@ -30,8 +30,8 @@ export async function showDeliveries(search, events, signal) {
 }
 
 /**
- * Lists the streams whose deliveries are requested. For an application, these are the streams of its endpoints. For any
- * other search, these are the streams of the listed appointments.
+ * Lists the streams whose deliveries are requested: for an application, the listed endpoints; for other searches, the
+ * listed appointments. Includes the stream of a search by stream.
  */
 function listStreams({ kind, id }, events) {
   const categories = kind === "application" ? ["webhookEndpoint"] : ["appointment"];

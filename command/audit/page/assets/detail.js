@@ -20,17 +20,16 @@ import { toUrlFragment } from "./search.js";
 import { describeEvent } from "./sentences.js";
 import { formatType, formatValue, splitStreamName } from "./text.js";
 
-/** Matches a time in UTC. */
 const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 const ERASED_TEXT = "The personal data of this event was erased. Neutral values are shown instead.";
 
-/** The events of the streams that were read, with their changes and the resulting states. */
+/** Events with their changes and the resulting states, by stream and number of listed events. */
 const stepsByStream = new Map();
 
 let controller = new AbortController();
 
-/** Removes the shown event and all streams. */
+/** Clears the displayed event and the cached streams. */
 export function clearDetail() {
   controller.abort();
   stepsByStream.clear();
@@ -40,10 +39,11 @@ export function clearDetail() {
 }
 
 /**
- * Shows an event, the fields that it changed, and the state of its stream after any event of the stream.
+ * Shows an event, the fields that it changed, and the state of its stream after the event or any other event of the
+ * stream.
  *
- * @param {number} eventCount number of listed events. A stream is read again after more were listed, because they can be
- *   newer
+ * @param {number} eventCount number of listed events. If it has grown, the stream is read again, because it can have
+ *   new events.
  * @param {(event: object, isFromSlider?: boolean) => void} onSelect
  */
 export async function showDetail(event, eventCount, onSelect) {
@@ -110,7 +110,7 @@ function createStreamName(stream) {
   return isUuid(id) ? createName(id, false) : "";
 }
 
-/** Creates the value of a field. Ids are shown with the names of their records, and times in the clinic's time zone. */
+/** Creates the value of a field. An id is followed by the name of its record. A time is in the clinic's time zone. */
 function createValue(value, clinicId) {
   if (typeof value === "string" && INSTANT.test(value)) return createLocalTime(value, clinicId);
   const ids = (Array.isArray(value) ? value : [value]).filter(isUuid);
@@ -161,7 +161,7 @@ function createStateTable(state, changedPaths, clinicId) {
   return createTable("State", ["Field", "Value"], rows);
 }
 
-/** Yields the fields of a state. The paths of the fields are the same as in the list of changes. */
+/** Yields the fields of a state as pairs of path and value, with the same paths as in the list of changes. */
 function* listFields(path, value) {
   if (typeof value !== "object" || value === null) return yield [path, value];
   const hasIds = Array.isArray(value) && value.length > 0 && value.every((item) => typeof item?.id === "string");

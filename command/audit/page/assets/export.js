@@ -32,7 +32,7 @@ function save(blob, name) {
   URL.revokeObjectURL(url);
 }
 
-/** Shows the command that verifies the file, and that the file has the requested clinic and range. */
+/** Shows the command line that verifies the exported file, including the requested clinic and time range. */
 function showResult(file, { clinic, from = "start", to }) {
   // A thumbprint can start with a hyphen, so an equals sign connects it with the option.
   const options = [`--key=${keyThumbprint}`, `--clinic ${clinic}`, `--from ${from}`];
@@ -84,7 +84,7 @@ async function describeVerdict(file) {
   return `${file.name} is complete and unaltered: clinic ${clinicId}, ${range}, ${count} events, ${origin}`;
 }
 
-/** Yields the chunks of a file. Some browsers cannot iterate over a stream directly. */
+/** Yields the chunks of a file. Uses a reader, because some browsers cannot iterate over a stream. */
 async function* readChunks(file) {
   const reader = file.stream().getReader();
   for (let next = await reader.read(); !next.done; next = await reader.read()) yield next.value;

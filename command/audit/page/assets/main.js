@@ -32,7 +32,7 @@ import { initTabs } from "./tabs.js";
 import { splitStreamName } from "./text.js";
 import { createTimeline, showCauses } from "./timeline.js";
 
-/** Texts of a list, and the number of events that one request loads. */
+/** Page size and texts of a list, for the latest events and for searches. */
 const LATEST = {
   limit: 50,
   empty: "No events of this clinic.",
@@ -58,7 +58,7 @@ const SEARCHES = {
   export: "Export",
 };
 
-/** Elements with the content of the views that are filled after the last event. */
+/** Ids of the elements whose content is loaded only after the events of a search. */
 const LOADED_IDS = ["panel-causes", "panel-deliveries", "accesses-body"];
 
 /** The current search and its results. */
@@ -189,9 +189,9 @@ function endPage(items, { empty, more, order }) {
 }
 
 /**
- * Shows what the list and the accesses are about, with a link back to the latest events.
+ * Shows the subject of the search above the list and the accesses, with a link back to the latest events.
  *
- * @param {boolean} isSearching if true, the clinic of the search may still be unknown, so there is no link
+ * @param {boolean} isSearching if true, the link is hidden, because the clinic of the search may still be unknown
  */
 function showTitle(isSearching) {
   const { kind, id } = currentSearch;
@@ -216,7 +216,7 @@ function showTitle(isSearching) {
   getElement("accesses-hint").replaceChildren("Who read or exported data of ", ...describeSubject());
 }
 
-/** Shows the content of a tab, which depends on the listed events, and on their clinic's time zone. */
+/** Shows the content of a tab. Does nothing until the events are loaded, because the content depends on them. */
 function showTab(name) {
   if (isLoading || !currentSearch) return;
   viewController.abort();

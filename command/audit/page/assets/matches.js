@@ -11,7 +11,7 @@ const INCOMPLETE_TEXT = "There are more matches. Enter more of the name to see t
 
 let controller = new AbortController();
 
-/** Folds the list of matches, so that the results of the chosen match are in view. */
+/** Collapses the list of matches, so that the results of the chosen match are in view. */
 export function foldMatches() {
   getElement("matches-list").open = false;
 }
@@ -34,7 +34,7 @@ export function findByName(query) {
   });
 }
 
-/** Finds the appointments of a day, or at a time of that day, and shows links to their events. */
+/** Finds the appointments of a day, optionally at a time of that day, and shows links to their events. */
 export function findAppointments({ clinic, day, time }) {
   const when = time ? `on ${day} at ${time}` : `on ${day}`;
   const describeCount = (count) => `${formatCount(count, "appointment")} ${when}`;
@@ -47,7 +47,7 @@ export function findAppointments({ clinic, day, time }) {
   });
 }
 
-/** Shows the items that `find` returns. Only the latest search is shown. */
+/** Shows the matches that `find` returns. A newer search aborts this search. */
 async function showMatches(describeCount, find) {
   controller.abort();
   controller = new AbortController();
@@ -71,7 +71,7 @@ async function showMatches(describeCount, find) {
   }
 }
 
-/** Subject of the search for the events of each kind of record. */
+/** Functions that return the search for a record's events, by kind of record. */
 const SUBJECTS = {
   customer: (id) => ({ kind: "customer", id }),
   animal: (id) => ({ kind: "animal", id }),
@@ -131,7 +131,7 @@ function describeMove(events, appointment) {
   return event && describeEvent(event, before.data, [", ", createLocalTime(event.occurredAt, event.clinicId)]);
 }
 
-/** Finds the last move away from the former time of a row, or the last move to its present time. */
+/** Finds the last move away from a row's former time or, without a former time, the last move to the current time. */
 function findMove(events, { id, isMoved, movedFrom, scheduledAt }) {
   const schedulings = events.filter(({ stream, problem }) => isMoved && !problem && stream === `appointment-${id}`);
   const steps = schedulings.slice(1).map((event, index) => [schedulings[index], event]);

@@ -5,7 +5,7 @@ import { formatMinute, isUuid, shortenId } from "./format.js";
 /** Names by id. */
 const names = new Map();
 
-/** Stores the names in a response; null if names are unavailable. */
+/** Stores the names from a response. If `records` is null, shows that names are unavailable. */
 export function rememberNames(records) {
   for (const record of records ?? []) names.set(record.id, record);
   getElement("names-alert").textContent = records
@@ -13,7 +13,7 @@ export function rememberNames(records) {
     : "Names are unavailable at the moment. You can still search by id.";
 }
 
-/** Stores a name that is known from another part of a response; null if it is unknown. */
+/** Stores a name that another part of a response contains. Ignores null. */
 export function rememberName(id, name) {
   if (name !== null) names.set(id, { id, name, scheduledAt: null });
 }
@@ -29,9 +29,9 @@ export function createNamedId(id, isShort = true) {
 }
 
 /**
- * Creates an element with the name of a record, which is empty if the name is unknown.
+ * Creates an element with the name of a record. The element is empty if the name is unknown.
  *
- * @param {boolean} hasTime if true, the name of an appointment includes its present time
+ * @param {boolean} hasTime if true, the name of an appointment includes its current time
  */
 export function createName(id, hasTime = true) {
   const record = names.get(id.toLowerCase());

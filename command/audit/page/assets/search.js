@@ -3,19 +3,20 @@ import { getElement } from "./dom.js";
 import { formatMinute } from "./format.js";
 import { toLocalInput } from "./local-time.js";
 
-/** Fields of the form that searches by id, which are also the names of the filters in a URL. */
+/** Ids of the filter fields in the form that searches by id. The filters have the same names in a URL. */
 const FILTER_NAMES = ["from", "to", "day", "by", "type", "actor"];
 
-/** Fields with a time in the selected clinic's time zone. A search has instants, because the selection can change. */
+/**
+ * Filter fields with a local time of the selected clinic. A search stores instants, because the selection can change.
+ */
 const TIME_FIELDS = ["from", "to"];
 
-/** Searches whose subject is the selected clinic, besides the kinds in the form. */
+/** Kinds of searches that the form does not offer. Their subject is a clinic. */
 const CLINIC_KINDS = ["latest"];
 
 /**
- * Reads the search from the URL's fragment. The search is stored in the fragment, so that the Back button works. A
- * search is not secret, because it contains only ids and filters, and no names of people. `view` is the tab to show.
- * Returns undefined if the fragment contains no search.
+ * Reads the search from the URL's fragment. The fragment contains only ids and filters, no names of people. `view` is
+ * the tab to show. Returns undefined if the fragment contains no search.
  */
 export function readSearchFromUrl() {
   const parameters = new URLSearchParams(location.hash.slice(1));
@@ -36,7 +37,7 @@ export function toQueryParameters({ kind, id, from, to, day, by, type, actor }) 
   return { [kind]: id, from, to, day, by, type: type?.replaceAll(" ", ""), actor };
 }
 
-/** Describes the filters of a search; the empty string without filters. */
+/** Describes the filters of a search. Returns an empty string if there are none. */
 export function describeFilters({ from, to, day, by, type, actor }) {
   const time = by === "stored" ? "stored" : "occurred";
   const parts = [
@@ -49,7 +50,6 @@ export function describeFilters({ from, to, day, by, type, actor }) {
   return parts.filter(Boolean).join(", ");
 }
 
-/** Returns the text in a field of a form. */
 export function readField(id) {
   return getElement(id).value.trim();
 }
@@ -60,7 +60,7 @@ export function readForm() {
   return { kind: readField("kind"), id: readField("subject"), ...Object.fromEntries(filters) };
 }
 
-/** Fills the form that searches by id with a search. */
+/** Fills the form for searches by id with the values of a search. */
 export function fillForm(search) {
   getElement("search-form").reset();
   getElement("filters").open = describeFilters(search) !== "";
@@ -75,7 +75,7 @@ export function fillForm(search) {
   showPlaceholder();
 }
 
-/** Shows what identifies a subject of the selected kind. */
+/** Sets the label and the placeholder of the subject field. */
 export function showPlaceholder() {
   const isStream = readField("kind") === "stream";
   getElement("subject-label").textContent = isStream ? "Name of the stream" : "Id";

@@ -4,7 +4,7 @@ import { createNamedId } from "./names.js";
 import { formatType } from "./text.js";
 
 /**
- * Describes what an event changed. Returns the empty string for an event whose type says it all.
+ * Describes the change that an event made. Returns an empty string if the event type is description enough.
  *
  * @param {{ type: string, data: object }} event
  * @param {{ scheduledAt: string, durationMinutes: number } | undefined} before schedule before the event, if known
@@ -22,8 +22,8 @@ export function describeChange({ type, data }, before, timeZone) {
 }
 
 /**
- * Describes the reason of an event; the empty string without a reason. A request has the reason for the visit, which
- * readers could take for the reason of a later move.
+ * Describes the reason in an event; an empty string without a reason. For a new appointment, the text says "reason for
+ * the visit", so that readers do not take it for the reason of a later move.
  */
 export function describeReason({ type, data }) {
   if (!data?.reason) return "";
@@ -37,7 +37,7 @@ export function describeActor(actor) {
 }
 
 /**
- * Describes what an event changed, by whom, and why. Returns the parts of a sentence.
+ * Describes an event in a sentence: the change, the actor and the reason. Returns the parts of the sentence.
  *
  * @param {object} event
  * @param {{ scheduledAt: string, durationMinutes: number } | undefined} before schedule before the event, if known
@@ -62,7 +62,7 @@ function describeMove({ scheduledAt, durationMinutes }, before, timeZone) {
   return `moved ${start}${durationText && `, duration changed from ${durationText}`}`;
 }
 
-/** Describes two times: `from Fri 27 Nov 2026, 08:30 to 15:00`. The second date is omitted if it is the first one. */
+/** Describes two times: `from Fri 27 Nov 2026, 08:30 to 15:00`. Omits the second date if both dates are the same. */
 function describeSpan(from, to, timeZone) {
   const isSameDay = formatDate(from, timeZone) === formatDate(to, timeZone);
   return `from ${formatStart(from, timeZone)} to ${isSameDay ? formatTimeOfDay(to, timeZone) : formatStart(to, timeZone)}`;

@@ -8,20 +8,20 @@ import { describeActor, describeChange, describeReason } from "./sentences.js";
 import { formatName, formatType, splitStreamName } from "./text.js";
 
 /**
- * Listed events of appointments by stream and revision. They give the schedule that an appointment had at each event, so
- * that a later move does not change the list.
+ * Listed events of appointments, by stream and revision. They show when an appointment was scheduled at the time of
+ * each event, even if it was moved later.
  */
 const eventsByStream = new Map();
 
 /** Event types that set the schedule of an appointment. */
 const SCHEDULING_TYPES = ["AppointmentRequested", "AppointmentImported", "AppointmentRescheduled"];
 
-/** Functions that fill in an event, and return true if no other event can change the result. */
+/** Functions that update an event button. They return true if later pages cannot change its texts. */
 let updates = [];
 
 /**
- * Returns the schedule of an appointment after the given revision of its stream. Returns undefined if an event that can
- * have set the schedule is not listed.
+ * Returns the schedule of an appointment after the given revision of its stream. Returns undefined if the event that
+ * set the schedule is unknown, because an event of the stream is not listed.
  *
  * @returns {{ scheduledAt: string, durationMinutes: number } | undefined}
  */
@@ -32,7 +32,7 @@ function findSchedule(stream, revision) {
   return undefined;
 }
 
-/** Creates the button that selects an event. The timeline and the tree of causes use the same button. */
+/** Creates a button that shows and selects an event, for the timeline and for the tree of causes. */
 function createEventButton(event, onSelect) {
   const { id, stream, revision, clinicId } = event;
   const [category, streamId] = splitStreamName(stream);
@@ -65,14 +65,14 @@ function createEventButton(event, onSelect) {
 }
 
 /**
- * Fills in what the events changed, and when the appointments were, as far as the listed events say. Events that wait for
- * an earlier event are filled in again after the next page.
+ * Updates the event buttons with the changes and the times of appointments that the listed events reveal. If an earlier
+ * event is not yet listed, the button is updated again after the next page.
  */
 function showSchedules() {
   updates = updates.filter((update) => !update());
 }
 
-/** Creates the list of events in the order of the search. The up and down arrow keys move the focus from event to event. */
+/** Creates the list of events, in the order of the search. The up and down arrow keys move the focus between events. */
 export function createTimeline(onSelect, onMore) {
   const panel = getElement("panel-timeline");
   const list = h("ol", { class: "timeline", onkeydown: moveFocus });
@@ -114,7 +114,7 @@ function moveFocus(event) {
   button.focus();
 }
 
-/** Shows a tree of causes: requests, the events that they caused, and the consequences of those events. */
+/** Shows a tree of causes. Below each request or event are the events that it caused. */
 export function showCauses(events, onSelect) {
   const panel = getElement("panel-causes");
   if (events.length === 0) return panel.replaceChildren(createEmptyText("No events."));

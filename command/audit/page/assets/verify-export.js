@@ -1,6 +1,6 @@
 /**
- * Verifies exports and signatures as docs/audit-format.md specifies, with WebCrypto only. The command line uses this
- * module, too. Its types are in export/verify-export.ts.
+ * Verifies exports and signatures according to docs/audit-format.md. Depends only on WebCrypto, so that the audit page
+ * and the command line can share this module. Its types are in export/verify-export.ts.
  */
 
 const encoder = new TextEncoder();
@@ -62,7 +62,7 @@ const decodeUtf8 = (bytes) => attempt(() => decoder.decode(bytes));
 const parseJson = (text) => attempt(() => JSON.parse(text));
 const isCanonicalLine = (text, value) => attempt(() => text === `${toCanonicalJson(value)}\n`) === true;
 
-/** Returns the canonical form of a parsed value (RFC 8785). Throws an error for a lone surrogate. */
+/** Returns the canonical JSON of a parsed value (RFC 8785). Throws an error for a lone surrogate. */
 function toCanonicalJson(value) {
   if (Array.isArray(value)) return `[${value.map(toCanonicalJson).join()}]`;
   if (typeof value === "object" && value !== null) {
@@ -78,7 +78,7 @@ const hashLeaf = (line) => sha256(new Uint8Array([0]), line);
 const toHex = (bytes) => [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 const fromHex = (text) => Uint8Array.from(text.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16));
 
-/** Joins neighbours of a tree (RFC 6962). A last hash without neighbour stays. */
+/** Hashes pairs of neighboring hashes (RFC 6962). A last hash without a pair is kept. */
 async function joinPairs(hashes) {
   const parents = [];
   for (let start = 0; start < hashes.length; start += MAX_BLOCKS) {
@@ -95,7 +95,7 @@ async function computeRoot(hashes) {
   return hashes.length === 1 ? hashes[0] : computeRoot(await joinPairs(hashes));
 }
 
-/** Returns the root hashes of blocks of `width` lines from those of blocks of `lines` lines. */
+/** Converts the root hashes of blocks of `lines` lines to the root hashes of blocks of `width` lines. */
 async function widen(hashes, lines, width) {
   return lines < width ? widen(await joinPairs(hashes), lines * 2, width) : hashes;
 }
@@ -122,7 +122,7 @@ const computeThumbprint = async ({ x }) =>
 /** Returns true for text in the form of a thumbprint: base64url of 32 bytes. */
 export const isThumbprint = (text) => /^[\w-]{43}$/.test(text);
 
-/** Reads thumbprints of keys from a thumbprint, or from JSON of a public key or a key set; undefined for other text. */
+/** Returns the thumbprints in a text: a thumbprint, or JSON of a public key or a key set; undefined for other text. */
 export async function readThumbprints(text) {
   if (isThumbprint(text.trim())) return new Set([text.trim()]);
   const value = parseJson(text);
@@ -197,7 +197,7 @@ function isManifest(value) {
 const INVALID_UTF8 = { fault: "invalid_utf8", problem: "the line is not valid UTF-8" };
 const NOT_CANONICAL = { fault: "not_canonical", problem: "the line is not in its canonical form" };
 
-/** The events of the lines that were verified so far. */
+/** Summary and hashes of the lines that were verified so far. */
 class Lines {
   count = 0;
   first = null;
@@ -205,7 +205,7 @@ class Lines {
   #hashes = [];
   #pending = [];
 
-  /** Verifies the form of a line and adds its event. Returns the fault of the line, if any. */
+  /** Adds a line if it is an event in canonical form. Otherwise, returns the fault of the line. */
   async add(line) {
     const text = decodeUtf8(line);
     if (text === undefined) return INVALID_UTF8;
@@ -236,8 +236,8 @@ class Lines {
  *
  * @param {AsyncIterable<Uint8Array>} chunkLines lines with their line feeds
  * @param {ReadonlySet<string>} thumbprints thumbprints of the trusted keys
- * @param {{ clinic?: string, from?: string | null, to?: string }} expected compared after all lines are verified
- * @returns the manifest, or the first wrong line, its fault and the problem
+ * @param {{ clinic?: string, from?: string | null, to?: string }} expected clinic and range that the manifest must name
+ * @returns the manifest; or the first wrong line, its fault and the problem
  */
 export async function verifyExport(chunkLines, thumbprints, expected = {}) {
   const lines = new Lines();
@@ -263,7 +263,10 @@ export async function verifyExport(chunkLines, thumbprints, expected = {}) {
   return problem ? reject({ fault: "unexpected_export", problem }) : { ok: true, manifest: result };
 }
 
-/** Compares the signed manifest with the events first, because its readable copy may be altered, too. */
+/**
+ * Verifies the last line of an export, and compares the events with the signed manifest. Trusts the readable copy of
+ * the manifest only if it equals the signed one. Returns the signed manifest or a fault.
+ */
 async function verifyManifest(text, value, lines, thumbprints) {
   if (!isManifestLine(value))
     return { fault: "not_a_manifest", problem: "the line is neither an event nor the signed manifest" };
@@ -287,7 +290,7 @@ async function verifyManifest(text, value, lines, thumbprints) {
   return manifest;
 }
 
-/** Locates the first changed line, or the block of lines that contains it. */
+/** Returns the fault that names the first changed line, or the first changed block of lines. */
 async function locateChange({ lines, roots }, hashes) {
   let width = lines;
   while (Math.ceil(hashes.length / width) > MAX_BLOCKS) width *= 2;

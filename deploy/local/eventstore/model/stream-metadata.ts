@@ -18,7 +18,7 @@ export const METADATA_EVENT_TYPE = "$metadata";
 interface MetadataEffect {
   readonly truncateBefore: number;
   readonly maxCount: number;
-  /** 0 means that all events are returned. */
+  /** Older events are hidden from reads. 0 means no maximum. */
   readonly maxAgeSeconds: number;
   readonly isSoftDeleted: boolean;
 }
@@ -43,7 +43,7 @@ const metadataSchema = z.looseObject({
     .optional(),
 });
 
-/** Ignores negative numbers and 0, which have no effect. */
+/** Returns the effect of a metadata event on reads. Negative numbers and 0 have no effect. */
 export function parseMetadata(event: ProposedEvent): MetadataEffect {
   if (event.contentType !== "application/json") return NO_EFFECT;
   const text = Buffer.from(event.data).toString("utf8");
@@ -104,7 +104,7 @@ export function getMetadataStream(stream: string): string {
   return `$$${stream}`;
 }
 
-/** Returns undefined if the name does not belong to a metadata stream. */
+/** Returns the name of the stream that a metadata stream describes; undefined for any other stream. */
 export function getOriginalStream(stream: string): string | undefined {
   return stream.startsWith("$$") ? stream.slice(2) : undefined;
 }
@@ -118,7 +118,7 @@ export function getFirstReadableRevision(stream: string, state: StreamState): nu
   return Math.max(0, state.truncateBefore, firstRetainedRevision);
 }
 
-/** Returns true if the stream has events and is not soft-deleted. Reads do not find any other stream. */
+/** Returns true if reads find the stream: it has events and is not soft-deleted. */
 export function isReadable(state: StreamState): boolean {
   return state.lastRevision >= 0 && !state.isSoftDeleted;
 }

@@ -68,7 +68,9 @@ export class FlowControlledWriter {
   }
 }
 
-/** Queuing a view of a large buffer would keep the whole buffer in memory. */
+/**
+ * Copies a small message that is a view of a large buffer. Otherwise, the queue would keep the whole buffer in memory.
+ */
 function copyIfSmall(message: Uint8Array): Uint8Array {
   const keptBytes = message.buffer.byteLength;
   return keptBytes > Buffer.poolSize && keptBytes > 4 * message.length ? Buffer.from(message) : message;

@@ -53,7 +53,10 @@ async function sendStreamEvents(context: ReadContext, stream: string, count: num
   await sendRevisions(context, stream, fromRevision, toRevision);
 }
 
-/** Returns the time, in milliseconds since 1970, before which events are too old to be read; undefined if none are. */
+/**
+ * Returns the time before which events are too old to be read, in milliseconds since 1970; undefined without a maximum
+ * age.
+ */
 export function getMinCreationTime({ maxAgeSeconds }: StreamState): number | undefined {
   return maxAgeSeconds > 0 ? Date.now() - maxAgeSeconds * 1000 : undefined;
 }
@@ -87,7 +90,7 @@ export async function sendRevisions(
   }
 }
 
-/** Only a forward read includes the event at the start position. */
+/** Sends events of all streams. A forward read includes the event at the start position; a backward read does not. */
 async function sendAllEvents(context: ReadContext, count: number): Promise<void> {
   const { store, writer, request } = context;
   const { isBackwards, filter } = request;

@@ -77,13 +77,13 @@ export function parseWritableStreamName(identifier: StreamIdentifier | undefined
   return name;
 }
 
-/** Returns the expected state of the stream in a request without an expected revision. */
+/** Returns the special revision (`NO_STREAM`, `STREAM_EXISTS` or `ANY`) of a request that names no exact revision. */
 export function parseExpectedState(options: { hasNoStream(): boolean; hasStreamExists(): boolean }): number {
   if (options.hasNoStream()) return NO_STREAM;
   return options.hasStreamExists() ? STREAM_EXISTS : ANY;
 }
 
-/** Replaces a number above the largest safe integer with that integer. */
+/** Parses a number. A number above the largest safe integer becomes the largest safe integer. */
 export function parseUint64(text: string): number {
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER);
 }

@@ -115,7 +115,7 @@ export class OpenCalls {
   }
 }
 
-/** gRPC sends all earlier messages first. */
+/** Ends a call with an error. gRPC first sends all earlier messages. */
 function endWithError(call: OpenCall, error: CallError): void {
   // Emits `error` instead of calling destroy(), because destroy() would drop the error's status.
   if (!call.cancelled && !call.writableEnded) call.emit("error", error);
@@ -147,8 +147,8 @@ function listSupportedMethods(): SupportedMethods {
 const TICKS_PER_MS = 10_000n;
 
 /**
- * Creates the response of Gossip.Read, so that clients can use connection strings with discovery or several hosts. The
- * cluster has one member, with the host and port to which the client connected, because the client can reach them.
+ * Creates the response of Gossip.Read, which clients need for connection strings with discovery or several hosts. The
+ * cluster has one member. The member has the address to which the client connected, because the client can reach it.
  *
  * @param authority host and port to which the client connected
  */

@@ -56,7 +56,10 @@ export async function openLogDirectory(dir: string, options: LogOptions): Promis
   }
 }
 
-/** The directory `events/` appears only when the log is complete, so a crash cannot leave an incomplete log. */
+/**
+ * Creates the log in another directory and renames it to `events/` when it is complete. So a crash leaves no partial
+ * log.
+ */
 async function createLog(dir: string, eventsDir: string): Promise<void> {
   const unfinishedDir = `${eventsDir}.new`;
   const logId = randomBytes(16).toString("hex");

@@ -9,7 +9,7 @@ const writeAt = promisify(fs.write);
 
 const REWRITE_BYTES = 4 * 1024 * 1024;
 
-/** Makes created and renamed files survive a power loss. */
+/** Flushes a directory to disk, so that created and renamed files survive a power loss. */
 export async function syncDirectory(dir: string): Promise<void> {
   const handle = await open(dir, "r");
   try {
@@ -19,7 +19,7 @@ export async function syncDirectory(dir: string): Promise<void> {
   }
 }
 
-/** Flushes the content to disk. */
+/** Creates a file, and flushes its content to disk. */
 export async function createFile(dir: string, name: string, content: Buffer): Promise<void> {
   const handle = await open(join(dir, name), "w", 0o600);
   try {
@@ -75,8 +75,8 @@ export class LogFile {
   }
 
   /**
-   * Writes a range again, so that the next flush includes it. After a failed flush, the kernel may regard pages as
-   * flushed that only its cache contains.
+   * Writes a range again, so that the next flush includes it. After a failed flush, the kernel may treat pages as
+   * flushed although they exist only in its cache.
    *
    * @param position log position for the message of a read error
    */

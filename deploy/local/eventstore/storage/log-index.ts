@@ -1,9 +1,9 @@
 /**
  * In-memory index of the log: the location of each event, and the events of each stream.
  *
- * An entry takes 24 bytes. It points to the previous event of the same stream, so no list per stream is needed. Finding
- * a revision takes one step for each later event, because the product keeps its streams short. Readers compare each
- * record with its index entry.
+ * An entry takes 24 bytes. It points to the previous event of the same stream, so no list per stream is needed. To find
+ * a revision, the index goes back from the newest event, one step per event. This is fast enough for short streams.
+ * Readers compare each record with its index entry.
  */
 import { NO_STREAM } from "../model/append-rules.ts";
 import { decodeProposedEvent, readStreamName } from "../model/record.ts";

@@ -71,7 +71,9 @@ export async function* readStreamEvents(
   yield* readPages(log, ordinals.length, isBackwards, (start, end) => ordinals.slice(start, end), stream);
 }
 
-/** @param listOrdinals returns a part of the ordinals, which are in ascending order */
+/**
+ * @param listOrdinals returns the ordinals from index `start` up to, but not including, index `end`, in ascending order
+ */
 async function* readPages(
   log: CommittedLog,
   count: number,
@@ -93,7 +95,7 @@ async function* readPages(
   }
 }
 
-/** Nearby events share a disk read. */
+/** Divides events into pages, and each page into disk reads. Nearby events share a disk read. */
 function planPages(index: LogIndex, ordinals: readonly number[]): DiskRead[][] {
   const pages: DiskRead[][] = [];
   let page: DiskRead[] = [];

@@ -24,7 +24,7 @@ import {
 } from "./log-format.ts";
 import { indexRecord, LogIndex } from "./log-index.ts";
 
-/** Minimum size. After a power loss, the content of whole sectors can be missing. */
+/** Smallest size of a disk sector. After a power loss, the content of whole sectors can be missing. */
 const SECTOR_BYTES = 512;
 
 const WINDOW_BYTES = 4 * 1024 * 1024;
@@ -124,7 +124,11 @@ export async function scanLog(file: LogFile, acknowledgedEnd: LogEnd): Promise<S
     chainState = { eventCount, position: index.lastPosition, checksum: frame.checksum };
   }
 
-  /** @throws LogDamagedError if this is the acknowledged end, but the frames differ from the acknowledged frames */
+  /**
+   * Records that all frames up to `offset` are intact.
+   *
+   * @throws LogDamagedError if this is the acknowledged end, but the frames differ from the acknowledged frames
+   */
   function markIntact(): void {
     index.setEndOffset(offset);
     if (offset !== acknowledgedEnd.offset) return;

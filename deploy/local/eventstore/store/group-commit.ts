@@ -4,18 +4,17 @@
  */
 import type { WriteRequest, WriteResult } from "./staged-group.ts";
 
-/** Further appends fail with a timeout error. */
+/** Maximum number of writes that wait for the disk. Further writes fail with a timeout error. */
 export const MAX_PENDING_WRITES = 8192;
 
-/** Limits all appends that wait for the disk. Further appends fail with a timeout error. */
+/** Maximum total size of the writes that wait for the disk. Further writes fail with a timeout error. */
 export const MAX_PENDING_BYTES = 64 * 1024 * 1024;
 
-/** Limits the appends in one frame. Further appends wait for the next frame. */
+/** Maximum number of writes in one group. Further writes wait for the next group. */
 export const MAX_GROUP_WRITES = 1024;
 
 /**
- * Size of the appends in bytes at which a frame is full. The last append may take the frame over this size. Further
- * appends wait for the next frame.
+ * Size in bytes at which a group is full. The last write may exceed this size. Further writes wait for the next group.
  */
 const MAX_GROUP_BYTES = 4 * 1024 * 1024;
 
@@ -103,7 +102,7 @@ export class GroupCommit {
     }
   }
 
-  /** Also rejects all later writes, because the state of the disk is unknown after a failure. */
+  /** Rejects all current and later writes, because the state of the disk is unknown after a failure. */
   #fail(failure: Error, group: readonly PendingWrite[]): void {
     this.#failure = failure;
     this.#reportFailure(failure);

@@ -24,8 +24,8 @@ export interface WriteRequest {
 
 export type WriteResult =
   /**
-   * `revision` is NO_STREAM after an empty append to a new stream, and a bigint for a tombstone. `position` is undefined after a retry if reads of the
-   * stream do not return the stored event.
+   * `revision` is NO_STREAM after an empty append to a new stream, and a bigint after an empty append to a tombstoned
+   * stream. `position` is undefined if the write is a retry and the stored event is no longer readable.
    */
   | { readonly outcome: "written"; readonly revision: number | bigint; readonly position: number | undefined }
   | { readonly outcome: "wrong-revision"; readonly currentRevision: number }
@@ -36,11 +36,11 @@ export interface StreamRevision {
   readonly revision: number;
 }
 
-/** Data of earlier events that the writes of a group need. */
+/** Data about stored events that a group needs to accept or refuse its writes. */
 export interface StoredHistory {
-  /** Ids of events, by {@link formatEventKey}. */
+  /** Event ids, by the key of {@link formatEventKey}. */
   readonly eventIds: Map<string, string>;
-  /** Newest metadata, by soft-deleted stream. */
+  /** Newest metadata of the soft-deleted streams, by stream name. */
   readonly metadata: Map<string, Uint8Array>;
   readonly recentEvents: { get(id: string): StreamRevision | undefined };
 }
@@ -48,7 +48,7 @@ export interface StoredHistory {
 const NO_BYTES = new Uint8Array(0);
 const EMPTY_METADATA = Buffer.from("{}");
 
-/** Event that later writes of the group may retry. */
+/** Event of this group. A later write of the group may be a retry that contains this event again. */
 interface StagedEvent {
   readonly id: string;
   readonly position: number;
@@ -78,7 +78,7 @@ export class StagedGroup {
     this.#position = index.lastPosition;
   }
 
-  /** Stages the records only of an accepted write. */
+  /** Accepts or refuses a write. Adds the records of an accepted write to the group. */
   stage(request: WriteRequest): WriteResult {
     const state = this.#getState(request.stream);
     const originalStream = getOriginalStream(request.stream);
@@ -131,7 +131,7 @@ export class StagedGroup {
     return { outcome: "written", revision: state.lastRevision, position: this.#position };
   }
 
-  /** Events before `firstRevision` stay hidden. */
+  /** Makes a soft-deleted stream readable again from `firstRevision`. Earlier events stay hidden. */
   #stageRestoration(stream: string, firstRevision: number): void {
     const data = encodeRestoration(this.#findMetadata(stream) ?? EMPTY_METADATA, firstRevision);
     if (data !== undefined) this.#stageMetadata(stream, data);
@@ -200,7 +200,7 @@ export class StagedGroup {
     };
   }
 
-  /** Finds the first event with the id. EventStoreDB ignores later ones, too. */
+  /** Finds the first event with the id. Like EventStoreDB, ignores later events with this id. */
   #findEvent(id: string): StreamRevision | undefined {
     return this.#history.recentEvents.get(id) ?? this.revisionsById.get(id);
   }

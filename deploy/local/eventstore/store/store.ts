@@ -132,8 +132,8 @@ export class Store {
   }
 
   /**
-   * Reads the ids of the events after the expected revision, which show whether the append is a retry. Stops at the first
-   * id that differs from the append, because the append rules do not need any later ids.
+   * Reads the ids of the stored events after the expected revision, because the append rules use them to recognize a
+   * retry. Stops at the first id that differs from the append, because the rules need no later ids.
    */
   async #readIds({ stream, expectedRevision, events }: WriteRequest, eventIds: Map<string, string>): Promise<void> {
     const { lastRevision } = this.log.index.getStreamState(stream);
@@ -159,7 +159,7 @@ export class Store {
     }
   }
 
-  /** If the disk is full, changes nothing and returns the reason. */
+  /** Stores and publishes a group. If the disk is full, stores nothing and returns the refusal. */
   async #writeGroup(group: StagedGroup): Promise<WriteRefusal | undefined> {
     try {
       this.#publish(group, await this.#openLog.writer.append(group.records));
@@ -208,7 +208,7 @@ export class RecentEvents {
     if (this.#events.length > MAX_RECENT_EVENTS || this.#bytes > MAX_RECENT_BYTES) this.#trim();
   }
 
-  /** Undefined if some of these events are no longer in memory. */
+  /** Returns the events after a position, or undefined if some of them are no longer in memory. */
   findAfter(position: number): readonly LogEvent[] | undefined {
     if (position < this.#droppedPosition) return undefined;
     const events = this.#events;

@@ -123,7 +123,9 @@ describe("erasure of personal data", () => {
     expect(await runClinic(args, { env })).to.deep.equal({
       code: 4,
       outputLines: [],
-      errorLines: ["clinic: Postgres is unavailable; check DATABASE_URL and try again"],
+      errorLines: [
+        "clinic: Postgres is unavailable (connect ECONNREFUSED 127.0.0.1:1); check DATABASE_URL and try again",
+      ],
     });
     expect((await world.log.readLast(`customer-${clinic.customerId}`))?.type).to.equal("CustomerRegistered");
   });

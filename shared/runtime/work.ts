@@ -112,6 +112,28 @@ export async function repeat(loop: Loop, run: () => Promise<unknown>, pause: () 
   }
 }
 
+/**
+ * Runs a task for each item, up to 8 at a time by default. After an error or an abort, no further task starts.
+ *
+ * @throws the first error, after all started tasks have ended
+ */
+export async function forEachConcurrently<Item>(
+  items: Iterable<Item>,
+  run: (item: Item) => Promise<void>,
+  { limit = 8, signal }: { limit?: number; signal?: AbortSignal } = {},
+): Promise<void> {
+  const failures: unknown[] = [];
+  const remainingItems = [...items].values();
+  const runRemaining = async () => {
+    for (const item of remainingItems) {
+      if (signal?.aborted || failures.length > 0) return;
+      await run(item).catch((error) => failures.push(error));
+    }
+  };
+  await Promise.all(Array.from({ length: limit }, runRemaining));
+  if (failures.length > 0) throw failures[0];
+}
+
 const RETRY_DELAYS_MS = { firstMs: 100, maxMs: 3_000 };
 
 /** If a run lasts longer than this time before it fails, the next wait is the shortest wait again. */

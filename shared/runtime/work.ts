@@ -142,7 +142,7 @@ const LONG_RUN_MS = 60_000;
 /**
  * Calls `run` until it succeeds, and waits after each failure. By default, retries only after failures of servers.
  *
- * @throws an error that `shouldRetry` rejects, and any error after the signal has aborted
+ * @throws an error that `shouldRetry` rejects, and the signal's reason if the signal aborts before a retry
  */
 export async function retry<Result>(
   { name, logger, signal, report }: Loop,
@@ -157,7 +157,9 @@ export async function retry<Result>(
       report(null);
       return result;
     } catch (error) {
-      if (signal.aborted || !(await shouldRetry(error))) throw error;
+      if (!(await shouldRetry(error))) throw error;
+      // The error itself would let `divide` set a slow item aside.
+      signal.throwIfAborted();
       logger.warn({ error, loop: name }, "A loop failed and will be retried.");
       report(error);
     }

@@ -155,6 +155,21 @@ describe("a loop of work", () => {
       expect([failureCount, isSetAside]).to.deep.equal([4, false]);
     });
 
+  it("an item that Postgres was too slow for while the loop ended is not set aside", async () => {
+    const controller = new AbortController();
+    let asideCount = 0;
+    const handle = async () => {
+      controller.abort();
+      throw createDatabaseError("57014");
+    };
+    const setAside = () => {
+      asideCount += 1;
+    };
+    const take = async () => (controller.signal.aborted ? undefined : [1]);
+    await runWork({ take, handle, setAside, probe: async () => undefined }, createLoop(controller.signal));
+    expect(asideCount).to.equal(0);
+  });
+
   it("a job is repeated after every error", async () => {
     const controller = new AbortController();
     const failures = [new ServerError(), new ItemError("refused"), new StopError("stop"), createDatabaseError("42501")];

@@ -20,14 +20,7 @@ import { onAbort } from "../../../shared/runtime/abort.ts";
 import { ServerUnavailableError, StartError } from "../../../shared/runtime/run-service.ts";
 import { TimeoutError, withTimeout } from "../../../shared/runtime/timeout.ts";
 import { createRetry, type RetryOptions } from "../retry.ts";
-import {
-  type EncodedEvent,
-  encodeEvent,
-  isCopied,
-  isTombstone,
-  type StoredEvent,
-  type StoredPosition,
-} from "./stored-event.ts";
+import { type EncodedEvent, encodeEvent, isTombstone, type StoredEvent, type StoredPosition } from "./stored-event.ts";
 
 /**
  * Source or target of a copy. Retries each request while the log is unavailable. Finally throws a
@@ -136,7 +129,9 @@ export class CopiedLog {
         if (done) break;
         // A read that starts at a position begins with the event at that position.
         if (event.position.commit === this.#position?.commit) continue;
-        const copiedEvent = isCopied(event) ? { ...event, encodedBytes: encodeEvent(event) } : undefined;
+        // System streams are not copied, but the metadata streams of all other streams are.
+        const isCopied = !event.stream.replace(/^\$\$/, "").startsWith("$");
+        const copiedEvent = isCopied ? { ...event, encodedBytes: encodeEvent(event) } : undefined;
         this.#position = event.position;
         if (copiedEvent) return copiedEvent;
       }

@@ -11,9 +11,7 @@ import { type CommandContext, type CommandResult, handle } from "../handling/han
 import type { LinkCodes } from "./link-codes.ts";
 import { type ClinicOperation, defineClinicOperation } from "./operation.ts";
 
-/**
- * Dependencies of commands. The settings with the keys are read only when a command uses `linkCodes` or `secretBox`.
- */
+/** Dependencies of commands. The encryption keys are read when a command first uses `linkCodes` or `secretBox`. */
 export interface CommandDependencies {
   log: EventLog;
   readonly linkCodes: LinkCodes;

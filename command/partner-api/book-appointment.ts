@@ -134,7 +134,10 @@ async function findOfType(
   return [...rotated.filter((resource) => !isFull(resource)), ...rotated.filter(isFull)];
 }
 
-/** Finds the requested resource. If the read models are unavailable, ignores holds of the whole branch. */
+/**
+ * Returns the requested resource as the only candidate. If the read models are unavailable, does not check the times
+ * for which the whole branch is held.
+ */
 async function findNamed(
   { load, slotSearch, sandbox }: BookingDependencies,
   resourceId: string,

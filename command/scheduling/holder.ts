@@ -22,7 +22,7 @@ import { type CommandContext, toNewEvent } from "../handling/handle.ts";
 /** The appointment or hold that a reservation is for. */
 export type Holder = Pick<Reservation, "holder" | "holderId">;
 
-/** Time after which other commands may end a reservation that its holder does not use. */
+/** Time after which other commands may end a reservation that no appointment or hold uses. Milliseconds. */
 export const RESERVATION_TIMEOUT_MS = 60_000;
 
 /** Maximum number of attempts to decide whether a reservation has ended, while its holder keeps changing. */

@@ -115,9 +115,10 @@ export function createReservingLog(log: EventLog, options: ReservingLogOptions):
   }
 
   /**
-   * Finds the outcome of an append that failed. If the append has not arrived yet, prevents it from arriving later.
+   * Finds out whether an append without a response was stored. If not, ends its reservations, so that it cannot be
+   * stored later.
    *
-   * @returns log position of the append; undefined if its reservations have ended
+   * @returns log position of the stored events; undefined if the append was not stored
    */
   async function settle(
     holder: Holder,

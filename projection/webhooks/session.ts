@@ -69,8 +69,8 @@ export class WebhooksSession {
   }
 
   /**
-   * Locks the id of this sender. If another connection still holds the lock, such as the lost connection, the process
-   * gets a new id.
+   * Locks the id of this sender. If another connection still holds the lock, for example an earlier connection that the
+   * server has not closed yet, the process gets a new id.
    */
   async #register(connection: DatabaseClient): Promise<void> {
     while (!(await tryLock(connection, this.#senderId))) this.#senderId = randomUUID();

@@ -6,7 +6,7 @@ import { MAX_WINDOW_DAYS, toTimeWindow, windowParameters } from "../http/paramet
 import { describeLocalDays } from "./local-days.ts";
 import { buildJsonElementsSql, defineOperation, envelope } from "./operation.ts";
 
-/** Limits of the lists. The lists have no pages, because a branch has fewer resources and time spans in 31 days. */
+/** Limits of the lists, which have no pages. A real branch stays below these limits in the 31 days of a query. */
 const MAX_RESOURCES = 1_000;
 const MAX_TIME_SPANS = 10_000;
 

@@ -17,8 +17,8 @@ export interface PublicRecord<Shape extends z.ZodRawShape> {
 type Sources<Shape> = { readonly [Name in keyof Shape]?: string };
 
 /**
- * Declares a record by its fields. Schema, SQL and the conversion of rows are derived from the fields. The SQL formats
- * the fields that are instants in the schema.
+ * Declares a record by its fields. Schema, SQL and the conversion of rows are derived from the fields. The SQL converts
+ * each field with an instant schema to RFC 3339 text.
  *
  * @param alias alias of the record's table in the SQL; empty if the columns need no alias
  */

@@ -21,7 +21,7 @@ export interface AddedDeliveries {
   hasMore: boolean;
   /** Endpoints with new deliveries that are due. */
   dueEndpoints: DueEndpoint[];
-  /** Groups with new blocked deliveries, which the caller must {@link arrange}. */
+  /** Groups with new blocked deliveries. The caller must pass these groups to {@link arrange}. */
   heldGroups: OrderedGroup[];
   /** True if a replay was requested. */
   hasReplays: boolean;

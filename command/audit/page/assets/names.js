@@ -31,7 +31,7 @@ export function createNamedId(id, isShort = true) {
 /**
  * Creates an element with the name of a record. The element is empty if the name is unknown.
  *
- * @param {boolean} hasTime if true, the name of an appointment includes its current time
+ * @param {boolean} hasTime if true, the name of an appointment includes the time for which it is scheduled
  */
 export function createName(id, hasTime = true) {
   const record = names.get(id.toLowerCase());

@@ -7,13 +7,18 @@ import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { appendEvents, UnexpectedRevisionError } from "../../../shared/eventstore/append.ts";
 import {
   connectEventStore,
-  isAccessDenied,
   REACH_TIMEOUT_MS,
   reachEventStore,
   removeSecrets,
 } from "../../../shared/eventstore/connect.ts";
 import { toGrpcClient } from "../../../shared/eventstore/grpc-client.ts";
-import { EMPTY_STREAM, LogUnavailableError, toAppendError, toLogError } from "../../../shared/eventstore/log.ts";
+import {
+  EMPTY_STREAM,
+  isAccessDenied,
+  LogUnavailableError,
+  toAppendError,
+  toLogError,
+} from "../../../shared/eventstore/log.ts";
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { createSilenceWatchdog } from "../../../shared/eventstore/subscription.ts";
 import { onAbort } from "../../../shared/runtime/abort.ts";

@@ -36,11 +36,6 @@ export type Decide = <Result>(
   maxRefusalAgeMs?: number,
 ) => Promise<Result>;
 
-/** Creates a {@link Decide} that always reads the log. */
-export function createUncachedDecider(log: EventLog): Decide {
-  return (decide) => decide((aggregate, id) => loadAggregate(log, aggregate, id));
-}
-
 /** Categories of the aggregates that almost every request of a partner needs, and that rarely change. */
 const CACHED_CATEGORIES = [
   partnerApplicationStreams,

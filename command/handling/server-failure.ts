@@ -1,6 +1,5 @@
 import pg from "pg";
-import { isAccessDenied } from "../../shared/eventstore/connect.ts";
-import { type EventLog, LogUnavailableError } from "../../shared/eventstore/log.ts";
+import { type EventLog, isAccessDenied, LogUnavailableError } from "../../shared/eventstore/log.ts";
 import { isLogAvailable } from "../../shared/eventstore/stream-failure.ts";
 import { ConfigError } from "../../shared/runtime/config.ts";
 import { isPostgresUnavailable, isValueRefused } from "../../shared/runtime/failures.ts";

@@ -63,7 +63,8 @@ export function runCommand(
     };
     try {
       const earlierEvents = await log.read(stream);
-      const branchId = values.branchId ?? earlierEvents.map(({ data }) => "branchId" in data && data.branchId)[0];
+      const branchId =
+        values.branchId ?? earlierEvents.map(({ data }) => "branchId" in data && data.branchId).find(Boolean);
       requireOwnRights(command, values, branchId, member);
       const outcome = await command.run({ ...dependencies, log }, values, context);
       sendOutcome(ctx, command, values, outcome);

@@ -64,9 +64,9 @@ export async function bookAppointment(
   decide: (place: BookedPlace) => Decision<Appointment, AppointmentEvent>,
   context: CommandContext,
 ): Promise<CommandResult<Appointment>> {
-  const { log, load, clinic, sandbox } = dependencies;
+  const { log, clinic, sandbox } = dependencies;
   const { appointmentId } = booking;
-  const reservingLog = createReservingLog(log, { sandbox, load, overbooks: false, context });
+  const reservingLog = createReservingLog(log, { sandbox, overbooks: false, context });
   const book = (place: BookedPlace, isExpectedNew: boolean) =>
     handle(reservingLog, appointmentAggregate, appointmentId, decide(place), { ...context, isExpectedNew });
   const { state } = await loadAggregate(log, appointmentAggregate, appointmentId);
@@ -80,7 +80,7 @@ export async function bookAppointment(
     try {
       return await book({ place, ...(clinic.bookingRules.confirmsBookings && { isConfirmed: true }) }, true);
     } catch (error) {
-      const isTaken = error instanceof DomainError && error.code === "slot_taken";
+      const isTaken = error instanceof DomainError && UNBOOKABLE.has(error.code);
       // A day that cannot be read is not bookable, but other resources are.
       if (!isTaken && !(await concernsOneStream(log, error))) throw error;
       if (!isTaken) refusal = error;
@@ -88,6 +88,9 @@ export async function bookAppointment(
   }
   throw refusal;
 }
+
+/** Codes of refusals after which other resources can be free. Caches and read models can lag behind a retirement. */
+const UNBOOKABLE = new Set(["slot_taken", "resource_not_available", "resource_not_found"]);
 
 /** Maximum number of resources that a request tries to book. */
 const MAX_CANDIDATES = 20;

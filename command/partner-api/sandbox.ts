@@ -2,7 +2,7 @@ import type { z } from "zod";
 import type { Appointment } from "../../shared/domain/appointment/appointment.ts";
 import { type Clinic, clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
-import { isFixtureAppointment, type Sandbox } from "../../shared/domain/partner/sandbox.ts";
+import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
 import { requireExisting } from "../../shared/domain/preconditions.ts";
 import { type SandboxRecord, toPartnerAppointment } from "../../shared/partner-api/records.ts";
 import { appointmentMove, appointmentTransition, sandboxAccess } from "../../shared/partner-api/request-bodies.ts";
@@ -85,7 +85,10 @@ function changeAppointment<Body>(
     const { applicationId, clinicId } = ctx.state;
     const appointmentId = requireExisting(readPathId(ctx, "appointmentId"), "appointment");
     const sandbox = await sandboxes.loadSandbox(log, applicationId);
-    if (sandbox && isFixtureAppointment(sandbox, appointmentId))
+    // An appointment of the fixture has no stream.
+    if (
+      sandbox?.events.some(({ type, data }) => type === "AppointmentRequested" && data.appointmentId === appointmentId)
+    )
       throw new DomainError("fixture_appointment", "the appointment is part of the fixture");
     const { state, statePosition, revision } = await change(log, { ...body, appointmentId, clinicId }, context);
     const appointment = toPartnerAppointment(requireExisting(state, "appointment"), revision);

@@ -69,8 +69,10 @@ export async function abandonReservation(
     holder === "appointment"
       ? { type: "ReservationAbandoned", data: { appointmentId: holderId, reservationId } }
       : { type: "HoldReservationAbandoned", data: { holdId: holderId, reservationId } };
+  // With the causation id of the command, the event would look as if the command had changed the holder.
+  const newEvent = toNewEvent(event, { ...context, causationId: reservationId });
   try {
-    await log.append(toHolderStream({ holder, holderId }), revision, [toNewEvent(event, context)]);
+    await log.append(toHolderStream({ holder, holderId }), revision, [newEvent]);
   } catch (error) {
     // Nothing can be appended to a deleted stream, so its reservations have ended.
     if (!isDeleted(error)) throw error;

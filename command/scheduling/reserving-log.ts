@@ -1,14 +1,17 @@
 import { randomUUID } from "node:crypto";
-import { type Resource, resourceAggregate } from "../../shared/domain/clinic/resource.ts";
+import { resourceAggregate } from "../../shared/domain/clinic/resource.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
+import type { ResourceDay } from "../../shared/domain/events/scheduling.ts";
 import { findFixtureResource, listFixtureOccupations, type Sandbox } from "../../shared/domain/partner/sandbox.ts";
 import { requireExisting } from "../../shared/domain/preconditions.ts";
 import {
   findTaking,
   foldReservations,
   type HolderEvent,
+  type Place,
   withReservation,
 } from "../../shared/domain/scheduling/reservation-use.ts";
+import { listDays } from "../../shared/domain/scheduling/resource-day.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import {
   type EventLog,
@@ -16,12 +19,11 @@ import {
   type NewEvent,
   WrongExpectedRevisionError,
 } from "../../shared/eventstore/log.ts";
-import type { LoadAggregate } from "../handling/aggregate-cache.ts";
 import { type CommandContext, loadAggregate } from "../handling/handle.ts";
 import { abandonReservation, findHolder, type Holder, readHolder } from "./holder.ts";
 import {
-  listResourceDays,
   type ReservablePlace,
+  type Reserved,
   type ReservedPlace,
   releasePlace,
   reservePlace,
@@ -30,10 +32,6 @@ import {
 interface ReservingLogOptions {
   /** Sandbox of the command's clinic; null if the clinic is not a sandbox. */
   sandbox: Sandbox | null;
-  /**
-   * Loads a resource. May use a cache, because a resource's capacity and clinic never change. Default: reads the log.
-   */
-  load?: LoadAggregate;
   /** If true, reservations may exceed the capacity of a resource. */
   overbooks: boolean;
   /**
@@ -57,13 +55,22 @@ interface ReservingLogOptions {
  * is retired.
  */
 export function createReservingLog(log: EventLog, options: ReservingLogOptions): EventLog {
-  const { sandbox, overbooks, context, load = (aggregate, id) => loadAggregate(log, aggregate, id) } = options;
+  const { sandbox, overbooks, context } = options;
+  const ids = { clinicId: context.clinicId as string, sandboxGeneration: sandbox?.generation ?? 0 };
+  const toResourceDays = (place: Place): ResourceDay[] =>
+    listDays(place).map((day) => ({ resourceId: place.resourceId, ...ids, day }));
   const findPlaceOf = async (event: HolderEvent): Promise<ReservablePlace | undefined> => {
     const { place } = findTaking(event);
     if (!place || Date.parse(place.endsAt) <= context.now) return undefined;
-    const resource = await loadResource(load, sandbox, place.resourceId);
+    // A cached resource does not suffice, because a command may have retired the resource since.
+    const found = sandbox
+      ? findFixtureResource(sandbox, place.resourceId)
+      : (await loadAggregate(log, resourceAggregate, place.resourceId)).state;
+    const resource = requireExisting(found, "resource");
     if (!resource.active) throw new DomainError("resource_not_available", "the resource is retired");
-    return { ...place, resource: toReservable(resource, sandbox) };
+    const fixtureOccupations = sandbox ? listFixtureOccupations(sandbox, place.resourceId) : [];
+    const places = { capacity: resource.addition.capacity, fixtureOccupations };
+    return { ...place, places, resourceDays: toResourceDays(place) };
   };
 
   /** Reserves the places that the events need, and then appends the events with the ids of the reservations. */
@@ -138,7 +145,7 @@ export function createReservingLog(log: EventLog, options: ReservingLogOptions):
    * Releases places. If the log fails, the places stay reserved until another command needs them. That command can
    * release them, because their reservations have ended.
    */
-  async function release(places: readonly ReservedPlace[]): Promise<void> {
+  async function release(places: readonly Reserved[]): Promise<void> {
     try {
       for (const place of places) await releasePlace(log, place, context);
     } catch (error) {
@@ -150,11 +157,10 @@ export function createReservingLog(log: EventLog, options: ReservingLogOptions):
     const { events } = await readHolder(log, holder);
     const nextEvents = newEvents.map(({ event }) => ({ ...(event as HolderEvent), revision: expectedRevision + 1n }));
     const uses = foldReservations([...events, ...nextEvents]);
-    const places: ReservedPlace[] = [];
+    const places: Reserved[] = [];
     for (const [reservationId, { place, endedAt }] of uses) {
-      if (!place || endedAt === undefined || endedAt <= expectedRevision) continue;
-      const resource = toReservable(await loadResource(load, sandbox, place.resourceId), sandbox);
-      places.push({ ...place, resource, reservationId, days: listResourceDays({ ...place, resource }) });
+      const isEnded = place && endedAt !== undefined && endedAt > expectedRevision;
+      if (isEnded) places.push({ reservationId, days: toResourceDays(place) });
     }
     return places;
   }
@@ -177,23 +183,4 @@ function mayEndReservation({ type, data }: HolderEvent): boolean {
   return (
     type === "ResourceReleased" || type === "HoldReleased" || (type === "ResourceAllocated" && !!data.isConsequence)
   );
-}
-
-/**
- * Loads a resource from its stream, or a sandbox's resource from the sandbox's test data.
- *
- * @throws {DomainError} `resource_not_found`
- */
-export async function loadResource(
-  load: LoadAggregate,
-  sandbox: Sandbox | null,
-  resourceId: string,
-): Promise<Resource> {
-  if (sandbox) return requireExisting(findFixtureResource(sandbox, resourceId), "resource");
-  return requireExisting((await load(resourceAggregate, resourceId)).state, "resource");
-}
-
-function toReservable({ id, clinicId, addition: { capacity } }: Resource, sandbox: Sandbox | null) {
-  const fixtureOccupations = sandbox ? listFixtureOccupations(sandbox, id) : [];
-  return { clinicId, capacity, sandboxGeneration: sandbox?.generation ?? 0, fixtureOccupations };
 }

@@ -9,22 +9,26 @@ import {
   toResourceDayId,
 } from "../../shared/domain/events/scheduling.ts";
 import type { Place } from "../../shared/domain/scheduling/reservation-use.ts";
-import { findBlocking, listDays, type ReservableResource } from "../../shared/domain/scheduling/resource-day.ts";
+import { findBlocking, type Places } from "../../shared/domain/scheduling/resource-day.ts";
 import { EMPTY_STREAM, type EventLog, type NewEvent } from "../../shared/eventstore/log.ts";
 import { changeStream } from "../handling/change-stream.ts";
 import { type CommandContext, toNewEvent } from "../handling/handle.ts";
 import { isReservationEnded } from "./holder.ts";
 
 export interface ReservablePlace extends Place {
-  resource: ReservableResource;
+  places: Places;
+  /** All days that the place touches, in ascending order. */
+  resourceDays: ResourceDay[];
 }
 
-/** A place that is reserved on all or some of the days that it touches. */
-export interface ReservedPlace extends ReservablePlace {
+/** A reservation that was made on all or some of the days that its place touches. */
+export interface Reserved {
   reservationId: string;
   /** Days that may contain the reservation. */
   days: ResourceDay[];
 }
+
+export interface ReservedPlace extends ReservablePlace, Reserved {}
 
 /** Maximum number and size in bytes of the events that one append adds to a day. */
 const [MAX_BATCH_EVENTS, MAX_BATCH_BYTES] = [32, 500_000];
@@ -61,7 +65,7 @@ export async function reservePlace(
   context: CommandContext,
   overbooks: boolean,
 ): Promise<void> {
-  for (const day of listResourceDays(place)) {
+  for (const day of place.resourceDays) {
     const stream = toStreamName(resourceDayStreams, toResourceDayId(day));
     const item: WaitingReservation = { log, day, place, reservation, context, overbooks };
     const waiting = waitingReservations.get(stream) ?? new Set();
@@ -95,12 +99,12 @@ async function reserveBatch(log: EventLog, stream: string, items: readonly Waiti
       continue;
     }
     if (newEvents.length * (reservations.length + 1) * RESERVATION_BYTES > MAX_BATCH_BYTES) break;
-    let blocking = findBlocking(place.resource, reservations, reservation);
+    let blocking = findBlocking(place.places, reservations, reservation);
     const isFull = reservations.length >= MAX_DAY_RESERVATIONS;
     if (blocking || isFull) {
       const endedIds = await findEnded(log, isFull ? reservations : (blocking ?? []), context);
       reservations = reservations.filter((other) => !endedIds.has(other.reservationId));
-      blocking = findBlocking(place.resource, reservations, reservation);
+      blocking = findBlocking(place.places, reservations, reservation);
     }
     if (reservations.length >= MAX_DAY_RESERVATIONS || (blocking && !overbooks)) {
       outcomes.set(item, "refused");
@@ -124,7 +128,7 @@ async function reserveBatch(log: EventLog, stream: string, items: readonly Waiti
 /** Releases a reservation in the stream of each day in `days`. A day without the reservation does not change. */
 export async function releasePlace(
   log: EventLog,
-  { reservationId, days }: ReservedPlace,
+  { reservationId, days }: Reserved,
   context: CommandContext,
 ): Promise<void> {
   for (const day of days) {
@@ -139,11 +143,6 @@ export async function releasePlace(
       await log.append(stream, lastEvent.revision, [event]);
     });
   }
-}
-
-export function listResourceDays({ resource, resourceId, ...span }: ReservablePlace): ResourceDay[] {
-  const { clinicId, sandboxGeneration } = resource;
-  return listDays({ resourceId, ...span }).map((day) => ({ resourceId, clinicId, sandboxGeneration, day }));
 }
 
 /** Number of holders that are read concurrently. */

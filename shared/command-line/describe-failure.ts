@@ -1,6 +1,5 @@
 import { DomainError } from "../domain/domain-error.ts";
-import { isAccessDenied } from "../eventstore/connect.ts";
-import { LogUnavailableError, WrongExpectedRevisionError } from "../eventstore/log.ts";
+import { isAccessDenied, LogUnavailableError, WrongExpectedRevisionError } from "../eventstore/log.ts";
 import { DataKeyError, KeyStoreUnavailableError } from "../personal-data/data-keys.ts";
 import { ConfigError } from "../runtime/config.ts";
 import { isPostgresUnavailable } from "../runtime/failures.ts";

@@ -1,6 +1,7 @@
 import { EventStoreDBClient } from "@eventstore/db-client";
 import { ServerUnavailableError, StartError } from "../runtime/run-service.ts";
 import { prepareConnections } from "./grpc-client.ts";
+import { isAccessDenied } from "./log.ts";
 import { readWithin } from "./read-log.ts";
 
 /**
@@ -68,11 +69,6 @@ export async function requireEventStore(client: EventStoreDBClient, url: string)
           cause: error,
         });
   }
-}
-
-/** Returns true if the server refused the credentials (gRPC code 16), or the user lacks a right (code 7). */
-export function isAccessDenied(error: unknown): boolean {
-  return [7, 16].includes((error as { code?: number }).code ?? 0);
 }
 
 /** Removes user, password and options from a connection string, because these parts may be secret. */

@@ -306,12 +306,27 @@ function toProposedEvent({ id, event, metadata }: NewEvent, encryptedData?: Encr
   };
 }
 
+const getCode = (error: unknown) => (error as { code?: unknown }).code;
+
+/** Returns true if the server refused the credentials (gRPC code 16), or the user lacks a right (code 7). */
+export function isAccessDenied(error: unknown): boolean {
+  return [7, 16].includes(getCode(error) as number);
+}
+
+/**
+ * Returns true if a read failed because no record starts at its position. The embedded log then returns the status
+ * INVALID_ARGUMENT (3), and EventStoreDB 24.10 returns the status UNKNOWN (2).
+ */
+export function isInvalidPosition(error: unknown): boolean {
+  return getCode(error) === 3 || (getCode(error) === 2 && (error as Error).message.includes("InvalidPosition"));
+}
+
 /**
  * Converts the error of an append. An append with the gRPC status UNKNOWN (2) may be repeated, unlike a read:
  * EventStoreDB does not know its outcome, or which node is the leader.
  */
 export function toAppendError(error: unknown): unknown {
-  return (error as { code?: unknown }).code === 2
+  return getCode(error) === 2
     ? new LogUnavailableError("the event log does not know the outcome of the append", { cause: error })
     : toLogError(error);
 }
@@ -340,8 +355,9 @@ const TEMPORARY_CODES: readonly unknown[] = [1, 4, 8, 10, 13, 14];
 /** Returns true if a client error is temporary. After a {@link NotLeaderError}, the client uses the reported leader. */
 function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  const { code } = error as { code?: unknown };
   return (
-    TEMPORARY_CODES.includes(code) || error instanceof NotLeaderError || DISCOVERY_FAILURE_PATTERN.test(error.message)
+    TEMPORARY_CODES.includes(getCode(error)) ||
+    error instanceof NotLeaderError ||
+    DISCOVERY_FAILURE_PATTERN.test(error.message)
   );
 }

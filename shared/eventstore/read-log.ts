@@ -7,7 +7,7 @@ import {
   type ReadStreamOptions,
   type RecordedEvent as StoredEvent,
 } from "@eventstore/db-client";
-import { isMissingStream, LogUnavailableError, REQUEST_TIMEOUT_MS, toLogError } from "./log.ts";
+import { isInvalidPosition, isMissingStream, LogUnavailableError, REQUEST_TIMEOUT_MS, toLogError } from "./log.ts";
 
 type StreamingRead<T> = Readable & AsyncIterable<T> & { cancel(): Promise<void> };
 
@@ -61,21 +61,9 @@ export async function readEventAt(
     for await (const { event } of readWithin(REQUEST_TIMEOUT_MS, streamingRead))
       if (event?.position.commit === position) foundEvent = event;
   } catch (error) {
-    if (!isInvalidPosition(error as ServiceError)) throw error;
+    if (!isInvalidPosition(error)) throw error;
   }
   return foundEvent;
-}
-
-interface ServiceError extends Error {
-  code?: number;
-}
-
-/**
- * Returns true if a read failed because no record starts at the position. The embedded log returns the status
- * INVALID_ARGUMENT (3), and EventStoreDB 24.10 returns UNKNOWN (2).
- */
-function isInvalidPosition({ code, message }: ServiceError): boolean {
-  return code === 3 || (code === 2 && message.includes("InvalidPosition"));
 }
 
 const PAGE_TIMEOUT_MS = 10_000;

@@ -116,6 +116,28 @@ export async function repeat(loop: Loop, run: () => Promise<unknown>, pause: () 
   }
 }
 
+/**
+ * Runs a task for each item, up to 8 at a time by default. After an error or an abort, no further task starts.
+ *
+ * @throws the first error, after all started tasks have ended
+ */
+export async function forEachConcurrently<Item>(
+  items: Iterable<Item>,
+  run: (item: Item) => Promise<void>,
+  { limit = 8, signal }: { limit?: number; signal?: AbortSignal } = {},
+): Promise<void> {
+  const failures: unknown[] = [];
+  const remainingItems = [...items].values();
+  const runRemaining = async () => {
+    for (const item of remainingItems) {
+      if (signal?.aborted || failures.length > 0) return;
+      await run(item).catch((error) => failures.push(error));
+    }
+  };
+  await Promise.all(Array.from({ length: limit }, runRemaining));
+  if (failures.length > 0) throw failures[0];
+}
+
 const RETRY_DELAYS_MS = { firstMs: 100, maxMs: 3_000 };
 
 /** If a run lasts longer than this time before it fails, the next wait is the shortest wait again. */
@@ -125,7 +147,7 @@ const LONG_RUN_MS = 60_000;
  * Calls `run` until it succeeds, and waits after each failure. By default, retries unless an item is the cause or the
  * loop must stop.
  *
- * @throws an error that `shouldRetry` rejects, and an `AbortError` for other errors after the signal has aborted
+ * @throws an error that `shouldRetry` rejects, and the signal's reason if the signal aborts before a retry
  */
 export async function retry<Result>(
   { name, logger, signal, report }: Loop,
@@ -141,6 +163,7 @@ export async function retry<Result>(
       return result;
     } catch (error) {
       if (!(await shouldRetry(error))) throw error;
+      // The error itself would let `divide` set a slow item aside.
       signal.throwIfAborted();
       logger.warn({ error, loop: name }, "A loop failed and will be retried.");
       report(error);

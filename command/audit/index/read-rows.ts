@@ -2,6 +2,7 @@ import type { EventStoreDBClient, RecordedEvent as StoredEvent } from "@eventsto
 import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { readEventAt, readStoredEvents, readWithin } from "../../../shared/eventstore/read-log.ts";
 import { concernsOneStream } from "../../../shared/eventstore/stream-failure.ts";
+import { forEachConcurrently } from "../../../shared/runtime/work.ts";
 import { type AuditEvent, type LogEvent, toLogEvent } from "../log/audit-event.ts";
 import type { AuditIndex, RowQuery, RowReference } from "./audit-index.ts";
 import { toKey } from "./index-keys.ts";
@@ -106,20 +107,6 @@ async function readRuns(client: EventStoreDBClient, rows: readonly RowReference[
   const found: FoundEvents = new Map();
   await forEachConcurrently(runs, (run) => readRun(client, run, found));
   return found;
-}
-
-const CONCURRENT_READS = 8;
-
-/** Runs a read for each item, up to 8 at a time. */
-export async function forEachConcurrently<Item>(
-  items: Iterable<Item>,
-  read: (item: Item) => Promise<void>,
-): Promise<void> {
-  const rest = [...items].values();
-  const readNext = async () => {
-    for (const item of rest) await read(item);
-  };
-  await Promise.all(Array.from({ length: CONCURRENT_READS }, readNext));
 }
 
 function compareRevisions(left: RowReference, right: RowReference): number {

@@ -8,11 +8,11 @@ import { option } from "../../../shared/command-line/option.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
 import { createLogWaitOption } from "../options.ts";
 import { createRetryingEventLog } from "../retry.ts";
-import { createDryRunLog } from "./dry-run-log.ts";
 import { createLineIdGenerator, deriveImportId } from "./import-line.ts";
 import { type Line, readLines, withInput } from "./import-lines.ts";
 import { createImportReport } from "./import-report.ts";
 import { applyLines, type ImportSurvey } from "./import-run.ts";
+import { createDryRunLog } from "./line-log.ts";
 
 /** Maximum number of lines in a file. Each line needs 100 bytes of memory. A dry run also keeps the line's events. */
 const MAX_LINES = 1_000_000;

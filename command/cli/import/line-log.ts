@@ -4,7 +4,13 @@ import { toStreamName } from "../../../shared/domain/events/category.ts";
 import { animalStreams } from "../../../shared/domain/events/people.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { getCurrentVersion } from "../../../shared/domain/events/upcasters.ts";
-import { EMPTY_STREAM, type EventLog, type NewEvent } from "../../../shared/eventstore/log.ts";
+import {
+  EMPTY_STREAM,
+  type EventLog,
+  type NewEvent,
+  requireAppendable,
+  WrongExpectedRevisionError,
+} from "../../../shared/eventstore/log.ts";
 
 /** Cache of the streams that an import reads and changes. Its memory is limited. */
 export interface StreamCache {
@@ -118,15 +124,54 @@ export function createLineLog(
   return lineLog;
 }
 
-export function toRecordedEvents(
-  stream: string,
-  lastRevision: bigint,
-  events: NewEvent[],
-  position: bigint,
-): RecordedEvent[] {
+function toRecordedEvents(stream: string, lastRevision: bigint, events: NewEvent[], position: bigint): RecordedEvent[] {
   return events.map(({ id, event: { type, data }, metadata }, index) => {
     const revision = lastRevision + 1n + BigInt(index);
     const storedMetadata = { ...metadata, schemaVersion: getCurrentVersion(type) };
     return { type, data, id, metadata: storedMetadata, stream, revision, position } as RecordedEvent;
   });
+}
+
+/** A stream to which the dry run has appended. */
+interface ExtendedStream {
+  /** Last revision of the stream in the event log, without the appends of the dry run. `revision` includes them. */
+  loggedRevision: bigint;
+  revision: bigint;
+  /** The appended events as JSON, one buffer for each append. Objects would need three times as much memory. */
+  appends: Buffer[];
+}
+
+/** Creates an event log for a dry run. It checks appends as the given log would, but keeps the events in memory. */
+export function createDryRunLog(log: EventLog): EventLog {
+  const streams = new Map<string, ExtendedStream>();
+
+  async function read<Event extends CatalogEvent>(stream: string, maxRevision?: bigint) {
+    const extended = streams.get(stream);
+    if (!extended) return log.read<Event>(stream, maxRevision);
+    const { loggedRevision, revision: lastRevision, appends } = extended;
+    const newEvents = appends.flatMap((json) => JSON.parse(json.toString()) as NewEvent[]);
+    const loggedEvents = loggedRevision === EMPTY_STREAM ? [] : await log.read<Event>(stream, loggedRevision);
+    const events = [...loggedEvents, ...toRecordedEvents(stream, loggedRevision, newEvents, 0n)];
+    return events.filter(({ revision }) => revision <= (maxRevision ?? lastRevision)) as RecordedEvent<Event>[];
+  }
+
+  return {
+    read,
+    readLast: async <Event extends CatalogEvent>(stream: string, maxRevision?: bigint) =>
+      streams.has(stream) ? (await read<Event>(stream, maxRevision)).at(-1) : log.readLast<Event>(stream, maxRevision),
+    async append(stream, expectedRevision, events) {
+      requireAppendable(stream, expectedRevision, events);
+      let extended = streams.get(stream);
+      if (!extended) {
+        const loggedRevision = (await log.readLast(stream))?.revision ?? EMPTY_STREAM;
+        extended = { loggedRevision, revision: loggedRevision, appends: [] };
+      }
+      if (extended.revision !== expectedRevision)
+        throw new WrongExpectedRevisionError(`${stream} is not at revision ${expectedRevision}`);
+      extended.appends.push(Buffer.from(JSON.stringify(events)));
+      extended.revision += BigInt(events.length);
+      streams.set(stream, extended);
+      return 0n;
+    },
+  };
 }

@@ -7,27 +7,25 @@ import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { appendEvents, UnexpectedRevisionError } from "../../../shared/eventstore/append.ts";
 import {
   connectEventStore,
-  isAccessDenied,
   REACH_TIMEOUT_MS,
   reachEventStore,
   removeSecrets,
 } from "../../../shared/eventstore/connect.ts";
 import { toGrpcClient } from "../../../shared/eventstore/grpc-client.ts";
-import { EMPTY_STREAM, LogUnavailableError, toAppendError, toLogError } from "../../../shared/eventstore/log.ts";
+import {
+  EMPTY_STREAM,
+  isAccessDenied,
+  LogUnavailableError,
+  toAppendError,
+  toLogError,
+} from "../../../shared/eventstore/log.ts";
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { createSilenceWatchdog } from "../../../shared/eventstore/subscription.ts";
 import { onAbort } from "../../../shared/runtime/abort.ts";
 import { ServerUnavailableError, StartError } from "../../../shared/runtime/run-service.ts";
 import { TimeoutError, withTimeout } from "../../../shared/runtime/timeout.ts";
 import { createRetry, type RetryOptions } from "../retry.ts";
-import {
-  type EncodedEvent,
-  encodeEvent,
-  isCopied,
-  isTombstone,
-  type StoredEvent,
-  type StoredPosition,
-} from "./stored-event.ts";
+import { type EncodedEvent, encodeEvent, isTombstone, type StoredEvent, type StoredPosition } from "./stored-event.ts";
 
 /**
  * Source or target of a copy. Retries each request while the log is unavailable. Finally throws a
@@ -136,7 +134,9 @@ export class CopiedLog {
         if (done) break;
         // A read that starts at a position begins with the event at that position.
         if (event.position.commit === this.#position?.commit) continue;
-        const copiedEvent = isCopied(event) ? { ...event, encodedBytes: encodeEvent(event) } : undefined;
+        // System streams are not copied, but the metadata streams of all other streams are.
+        const isCopied = !event.stream.replace(/^\$\$/, "").startsWith("$");
+        const copiedEvent = isCopied ? { ...event, encodedBytes: encodeEvent(event) } : undefined;
         this.#position = event.position;
         if (copiedEvent) return copiedEvent;
       }

@@ -25,14 +25,6 @@ export function isTombstone({ type, revision }: StoredEvent): boolean {
 }
 
 /**
- * Returns true if the copy includes the events of a stream. It excludes system streams, but includes the metadata
- * streams of all other streams.
- */
-export function isCopied({ stream }: Pick<StoredEvent, "stream">): boolean {
-  return !stream.replace(/^\$\$/, "").startsWith("$");
-}
-
-/**
  * Encodes all parts of an event that the copy must preserve. Two events are equal if their encodings are equal. The
  * encoding consists of stream, revision, id, type, content type, data and metadata. Each field is preceded by its
  * length in bytes, as a 32-bit big-endian number. Texts are UTF-8, and the revision is a decimal text.

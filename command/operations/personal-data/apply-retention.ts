@@ -6,6 +6,7 @@ import { isCatalogStream } from "../../../shared/domain/events/catalog.ts";
 import { readWithin } from "../../../shared/eventstore/read-log.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { isStatementTimeout } from "../../../shared/runtime/failures.ts";
+import { forEachConcurrently } from "../../../shared/runtime/work.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { endsRun, isServerFailure } from "../../handling/server-failure.ts";
 import {
@@ -47,8 +48,6 @@ interface RetentionOptions {
   onRefusal(person: DuePerson, error: Error): void;
   onSkippedClinic(clinicId: string, error: Error): void;
 }
-
-const MAX_CONCURRENT_ERASURES = 8;
 
 /**
  * Applies the clinics' retention rules: erases the data of persons whose last visit is too long ago, and records each
@@ -98,7 +97,7 @@ export async function applyRetention(
     await requireCompleteReadModels(client, pool, clinicId);
     for await (const { persons, retentionMonths } of findDuePersons(pool, clinicId, context.now)) {
       const run = isDryRun ? showDue : (person: DuePerson) => erase(person, retentionMonths);
-      await forEachConcurrently(persons, signal, run);
+      await forEachConcurrently(persons, run, { signal });
       if (signal.aborted) return;
       // A long run must not overlook a recent visit or rule.
       await requireCompleteReadModels(client, pool, clinicId);
@@ -132,18 +131,6 @@ function describeErasure({ categories }: DuePerson, retentionMonths: Clinic["ret
   const periods = categories.map((category) => `${category} ${retentionMonths[category]} months`);
   const reason = `Retention period after the last visit: ${periods.join(", ")}`;
   return { categories, cause: "retention" as const, reason };
-}
-
-/** Runs a task for each item, up to 8 at a time. After an error or an abort, no further task starts. */
-async function forEachConcurrently<Item>(
-  items: readonly Item[],
-  signal: AbortSignal,
-  run: (item: Item) => Promise<void>,
-): Promise<void> {
-  for (let index = 0; index < items.length && !signal.aborted; index += MAX_CONCURRENT_ERASURES) {
-    const results = await Promise.allSettled(items.slice(index, index + MAX_CONCURRENT_ERASURES).map(run));
-    for (const result of results) if (result.status === "rejected") throw result.reason;
-  }
 }
 
 /** Default maximum number of events that are read backwards to find the last event of this system. */

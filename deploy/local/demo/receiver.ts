@@ -10,15 +10,9 @@ export interface ReceivedWebhook {
   receivedAt: number;
 }
 
-export interface Receiver {
-  url: string;
-  setResponseStatus(status: number): void;
-  /** Waits for the next webhook. @throws {Error} if no webhook arrives in time */
-  waitForWebhook(timeoutMs: number): Promise<ReceivedWebhook>;
-  close(): Promise<void>;
-}
+export type Receiver = Awaited<ReturnType<typeof startReceiver>>;
 
-export async function startReceiver(): Promise<Receiver> {
+export async function startReceiver() {
   const inbox: ReceivedWebhook[] = [];
   const arrivalEmitter = new EventEmitter();
   let status = 204;
@@ -34,10 +28,11 @@ export async function startReceiver(): Promise<Receiver> {
   const server = await listen(receive, "127.0.0.1", 0, 0);
   return {
     url: `${server.url}/webhooks`,
-    setResponseStatus(newStatus) {
+    setResponseStatus(newStatus: number) {
       status = newStatus;
     },
-    async waitForWebhook(timeoutMs) {
+    /** Waits for the next webhook. @throws {Error} if no webhook arrives in time */
+    async waitForWebhook(timeoutMs: number): Promise<ReceivedWebhook> {
       const signal = AbortSignal.timeout(timeoutMs);
       for (let webhook = inbox.shift(); ; webhook = inbox.shift()) {
         if (webhook) return webhook;

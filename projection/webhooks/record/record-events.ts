@@ -7,6 +7,7 @@ import { isLogAvailable } from "../../../shared/eventstore/stream-failure.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { classify } from "../../../shared/runtime/failures.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
+import { forEachConcurrently } from "../../../shared/runtime/work.ts";
 import { appendDerivedEvent, type DerivedEvent, SELECT_FAILURES_SQL } from "../../../shared/webhooks/derived-event.ts";
 import { requireSameLog } from "../../checkpoints/same-log.ts";
 
@@ -52,25 +53,20 @@ export async function recordEvents(options: RecordOptions, unrecordedEvents: rea
   if (unrecordedEvents.length === 0) return;
   await requireSameLog(options);
   const { pool, log, logger } = options;
-  const remainingEvents = unrecordedEvents.values();
-  const recordRemaining = async () => {
-    for (const unrecordedEvent of remainingEvents) {
-      const { stream, key = [], recordedSql, postponeSql } = unrecordedEvent;
-      try {
-        if (!(await appendDerivedEvent(log, unrecordedEvent)))
-          logger.error({ stream }, "An event was discarded, because its stream was deleted from the log.");
-      } catch (error) {
-        if (classify(error) === "server" && !(await isLogAvailable(log))) throw error;
-        logger.error({ error, stream }, "An event cannot be recorded. It is tried again later.");
-        if (postponeSql) await pool.query(postponeSql, [...key]);
-        continue;
-      }
-      if (recordedSql) await pool.query(recordedSql, [...key]);
+  const record = async (unrecordedEvent: UnrecordedEvent) => {
+    const { stream, key = [], recordedSql, postponeSql } = unrecordedEvent;
+    try {
+      if (!(await appendDerivedEvent(log, unrecordedEvent)))
+        logger.error({ stream }, "An event was discarded, because its stream was deleted from the log.");
+    } catch (error) {
+      if (classify(error) === "server" && !(await isLogAvailable(log))) throw error;
+      logger.error({ error, stream }, "An event cannot be recorded. It is tried again later.");
+      if (postponeSql) await pool.query(postponeSql, [...key]);
+      return;
     }
+    if (recordedSql) await pool.query(recordedSql, [...key]);
   };
-  const workers = await Promise.allSettled(Array.from({ length: MAX_CONCURRENT_STREAMS }, recordRemaining));
-  const failure = workers.find((worker) => worker.status === "rejected");
-  if (failure) throw failure.reason;
+  await forEachConcurrently(unrecordedEvents, record, { limit: MAX_CONCURRENT_STREAMS });
 }
 
 const RETRY_AT_SQL = "now() + interval '1 minute'";

@@ -12,11 +12,6 @@ export type Sandbox = SandboxEvent["data"] & {
   position: bigint;
 };
 
-/** Returns true if the appointment comes from the sandbox's current fixture data, so it has no stream. */
-export function isFixtureAppointment({ events }: Sandbox, appointmentId: string): boolean {
-  return events.some(({ type, data }) => type === "AppointmentRequested" && data.appointmentId === appointmentId);
-}
-
 /** Finds an animal in the sandbox's current fixture data. */
 export function findFixtureAnimal({ events }: Sandbox, animalId: string): Animal | undefined {
   const registrationEvent = events.find(

@@ -10,12 +10,6 @@ export interface Places {
   fixtureOccupations: readonly Occupation[];
 }
 
-export interface ReservableResource extends Places {
-  clinicId: string;
-  /** 0 outside of sandboxes. */
-  sandboxGeneration: number;
-}
-
 type HolderSpan = Pick<Reservation, "holderId" | "startsAt" | "endsAt">;
 
 /** Lists the days in UTC (YYYY-MM-DD) that the time span of a place touches, in ascending order. */
@@ -35,7 +29,7 @@ export function listDays({ startsAt, endsAt }: Place): string[] {
  *   sandbox takes all places, or if the resource has no place
  */
 export function findBlocking(
-  { capacity, fixtureOccupations }: ReservableResource,
+  { capacity, fixtureOccupations }: Places,
   reservations: readonly Reservation[],
   wanted: HolderSpan,
 ): Reservation[] | undefined {

@@ -8,7 +8,6 @@ import {
   redeemLinkCode,
   withdrawLink,
 } from "../../../command/operations/animal-link-operations.ts";
-import { MAX_ENDPOINTS } from "../../../command/operations/endpoint-quota.ts";
 import { revokeInstallation } from "../../../command/operations/installation-operations.ts";
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
 import { selectClinic } from "../../../command/operations/people-operations.ts";
@@ -19,6 +18,7 @@ import {
   changeEndpoint,
   disableOwnEndpoint,
   enableOwnEndpoint,
+  MAX_ENDPOINTS,
   registerEndpoint,
   revokeEndpoint,
   rotateSecret,

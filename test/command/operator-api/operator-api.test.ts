@@ -15,7 +15,7 @@ import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { SUMMARY_INTERVAL } from "../../../shared/domain/aggregate.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
 import type { Permission } from "../../../shared/domain/events/people.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { createRateLimiter, type RateLimiter } from "../../../shared/rate-limit/limiter.ts";
 import { connectToLog, createTestPool } from "../../support/connections.ts";
@@ -41,6 +41,8 @@ describe("commands over HTTP", () => {
   let server: HttpServer;
   let clinic: TestClinic;
   let credential: string;
+  /** Stream whose next append does not arrive. */
+  let lostStream: string | undefined;
   const keys = JSON.parse(PERSONAL_DATA_KEYS);
   const secretBox = createSecretBox({ current: "k", keys: { k: Buffer.alloc(32).toString("base64") } });
   const context = createTestOperatorContext();
@@ -53,9 +55,17 @@ describe("commands over HTTP", () => {
     const url = databaseUrls.command;
     pool = createTestPool(url, { statementTimeoutMs: 5_000 });
     limiter = createRateLimiter(pool, logger);
+    const lossyLog: EventLog = {
+      ...log,
+      async append(stream, ...rest) {
+        if (stream !== lostStream) return log.append(stream, ...rest);
+        lostStream = undefined;
+        throw new LogUnavailableError("the append is lost");
+      },
+    };
     const app = createOperatorApp({
       ...{ logger, limiter, brand: "SERVICE", isProxyTrusted: false },
-      dependencies: { log, secretBox, linkCodes: createLinkCodes(keys) },
+      dependencies: { log: lossyLog, secretBox, linkCodes: createLinkCodes(keys) },
       requestHash: createKeyedHash(keys, "operator requests"),
       waitForReadModels: async () => undefined,
       checkReadiness: async () => ({}),
@@ -175,6 +185,24 @@ describe("commands over HTTP", () => {
       return createKeyedHash(masterKeys, "operator requests").hash("1");
     });
     expect(hash).to.not.equal(otherHash);
+  });
+
+  it("a hold whose append was lost is placed with the same request, and keeps its branch", async () => {
+    const { clinicId, branchId, otherBranchId } = clinic;
+    const room = await send("resource add", { clinicId, branchId, resourceType: "room", name: "Room" });
+    const [holdId, { resourceId }] = [randomUUID(), room.body];
+    lostStream = `hold-${holdId}`;
+    const times = {
+      startsAt: "2099-01-01T10:00:00Z",
+      endsAt: "2099-01-01T11:00:00Z",
+      expiresAt: "2099-01-01T09:00:00Z",
+    };
+    const { status, body } = await send("hold place", { clinicId, branchId, holdId, resourceId, ...times });
+    expect([status, body.events]).to.deep.equal([201, ["HoldPlaced"]]);
+    const release = async (...branchIds: string[]) =>
+      send("hold release", { clinicId, holdId }, await grant(["manage_schedule"], branchIds));
+    expect((await release(otherBranchId)).body.error).to.equal("acting_member_not_permitted");
+    expect((await release(branchId)).body.events).to.deep.equal(["HoldReleased"]);
   });
 
   const refusals: [string, () => Promise<Awaited<ReturnType<typeof send>>>, number, string][] = [

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { pino } from "pino";
 import { type CommandAppOptions, createCommandApp } from "../../../command/app.ts";
-import { createUncachedDecider } from "../../../command/handling/aggregate-cache.ts";
+import { loadAggregate } from "../../../command/handling/handle.ts";
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
 import { createReadModels } from "../../../command/partner-api/read-models.ts";
 import { createTokenSigner } from "../../../command/partner-api/token-signer.ts";
@@ -51,7 +51,7 @@ export async function serveCommandApp(
   const app = createCommandApp({
     logger,
     log: command.log,
-    decide: createUncachedDecider(options.log ?? command.log),
+    decide: (decide) => decide((aggregate, id) => loadAggregate(options.log ?? command.log, aggregate, id)),
     checkReadiness: async () => ({}),
     limiter,
     waitForReadModels: async () => undefined,

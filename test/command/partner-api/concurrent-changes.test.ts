@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { MAX_ENDPOINTS, reserveEndpointPlace } from "../../../command/operations/endpoint-quota.ts";
+import { MAX_ENDPOINTS, reserveEndpointPlace } from "../../../command/operations/webhook-endpoint-operations.ts";
 import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import {

@@ -1,23 +1,28 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { handle } from "../../../command/handling/handle.ts";
+import { handle, loadAggregate } from "../../../command/handling/handle.ts";
 import {
   allocateResource,
+  cancelAppointment,
   importAppointment,
   releaseResource,
   requestAppointment,
   rescheduleAppointment,
 } from "../../../command/operations/appointment-operations.ts";
-import { addResource } from "../../../command/operations/catalog-operations.ts";
-import { openBranch, registerClinic } from "../../../command/operations/clinic-operations.ts";
+import { addResource, retireResource, setRule } from "../../../command/operations/catalog-operations.ts";
+import { openBranch, registerClinic, setEntitlement } from "../../../command/operations/clinic-operations.ts";
 import { placeHold, releaseHold } from "../../../command/operations/front-desk-operations.ts";
+import { bookAppointment } from "../../../command/partner-api/book-appointment.ts";
 import { createReservingLog } from "../../../command/scheduling/reserving-log.ts";
 import { appointmentAggregate } from "../../../shared/domain/appointment/appointment.ts";
+import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
+import { resourceAggregate } from "../../../shared/domain/clinic/resource.ts";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { type AppointmentEvent, requestDefaults } from "../../../shared/domain/events/appointment.ts";
 import type { ResourceDayEvent } from "../../../shared/domain/events/scheduling.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { type EventLog, LogUnavailableError, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
+import { SCHEDULING_ENTITLEMENT } from "../../../shared/partner-api/slot-search.ts";
 import { createTestOperatorContext } from "../../support/partner.ts";
 import { MemoryLog, Steps } from "./memory-log.ts";
 
@@ -174,6 +179,38 @@ describe("places of resources", () => {
     expect(readDay()).to.have.length(2);
     await rescheduleAppointment(log, { ...move, scheduledAt: toTime(105) }, context());
     expect(readDay()?.map(({ startsAt }) => startsAt)).to.deep.equal([toTime(60), toTime(105)]);
+  });
+
+  it("an appointment can be cancelled and its place released although its resource was deleted", async () => {
+    const appointmentId = await request();
+    await allocate(appointmentId, 60, 90);
+    memory.streams.delete(`resource-${resourceId}`);
+    await cancelAppointment(log, { clinicId, appointmentId, reason: null }, context());
+    expect(readDay()).to.deep.equal([]);
+  });
+
+  it("a partner cannot book a retired resource that the service still believes to be active", async () => {
+    const entitlement = { clinicId, key: SCHEDULING_ENTITLEMENT, enabled: true, limit: null, effectiveUntil: null };
+    await setEntitlement(log, entitlement, context());
+    const validity = { ruleType: "opening_hours", recurrence: null, validFrom: null, validUntil: null };
+    const rule = { ruleId: randomUUID(), weekday: 1 as const, startsAt: "00:00:00", endsAt: "24:00:00", ...validity };
+    await setRule(log, { clinicId, resourceId, ...rule }, context());
+    const known = await loadAggregate(log, resourceAggregate, resourceId);
+    const clinic = (await loadAggregate(log, clinicAggregate, clinicId)).state!;
+    await retireResource(log, { clinicId, resourceId }, context());
+    const resources = [{ id: resourceId, capacity: 1, timezone: "UTC", rules: [rule], occupations: [], closures: [] }];
+    const slotSearch = { findResources: async () => resources, findClosures: async () => [] } as never;
+    const dependencies = { log, load: async () => known as never, slotSearch, clinic, sandbox: null };
+    for (const named of [{ resourceId }, { resourceType: "room" }]) {
+      const booking = { appointmentId: randomUUID(), branchId, scheduledAt: toTime(60), durationMinutes: 30, ...named };
+      const decide = (place: object) => () => {
+        const { resourceId: _, resourceType: __, ...fields } = { resourceType: "", ...booking };
+        const data = { ...requestDefaults, ...fields, clinicId, animalId: null, customerId: null, ...place };
+        return [{ type: "AppointmentRequested" as const, data }];
+      };
+      const commandContext = { ...context(), clinicId, environment: "production" as const };
+      expect(await getCode(bookAppointment(dependencies, booking, decide, commandContext))).to.equal("slot_taken");
+    }
   });
 
   it("a deleted day is not bookable", async () => {

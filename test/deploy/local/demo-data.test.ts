@@ -2,7 +2,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
 import { jwtVerify } from "jose";
-import { createDryRunLog } from "../../../command/cli/import/dry-run-log.ts";
+import { createDryRunLog } from "../../../command/cli/import/line-log.ts";
 import { hashSecret } from "../../../command/operations/credentials.ts";
 import { demoClinics } from "../../../deploy/local/demo-data/clinics.ts";
 import { buildPhases, seedDemoData } from "../../../deploy/local/demo-data/demo-data.ts";

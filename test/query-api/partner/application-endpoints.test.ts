@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { approveWebhookOrigin } from "../../../command/operations/application-operations.ts";
-import { MAX_ENDPOINTS } from "../../../command/operations/endpoint-quota.ts";
+import { MAX_ENDPOINTS } from "../../../command/operations/webhook-endpoint-operations.ts";
 import { createTestOperatorContext, type PartnerResponse } from "../../support/partner.ts";
 import { type Partner, startPartnerApi } from "../../support/partner-api.ts";
 import { useResource } from "../../support/resources.ts";

@@ -12,8 +12,9 @@ import { pino } from "pino";
 import type { z } from "zod";
 import { type CommandAppOptions, createCommandApp } from "../../../command/app.ts";
 import { createAuditApp } from "../../../command/audit/app.ts";
-import { createDryRunLog } from "../../../command/cli/import/dry-run-log.ts";
-import { createUncachedDecider } from "../../../command/handling/aggregate-cache.ts";
+import { createDryRunLog } from "../../../command/cli/import/line-log.ts";
+import type { Decide } from "../../../command/handling/aggregate-cache.ts";
+import { loadAggregate } from "../../../command/handling/handle.ts";
 import { registerAuditor } from "../../../command/operations/auditor-operations.ts";
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
 import { createTokenSigner } from "../../../command/partner-api/token-signer.ts";
@@ -134,13 +135,14 @@ async function createApps(log: EventLog, application: partner.TestApplication) {
   const refuse = () => {
     throw createUnavailableError("data_source_unavailable", undefined);
   };
+  const decide: Decide = (run) => run((aggregate, id) => loadAggregate(log, aggregate, id));
   const installation = { scopes, branchIds: null, animalAccess: "all", rateLimitPerMinute: 1 };
   const access = { isCredentialActive: true, applicationScopes: scopes, installation, isBranchKnown: true };
   const options = {
     ...{ log, logger, brand: "SERVICE", retiredPaths: [], isProxyTrusted: true, checkReadiness: async () => ({}) },
     ...{ operatorName: "Test", cookieName: COOKIE_NAME, origin: tokenIssuer, tokenIssuer, tokenSigner },
     ...{
-      decide: createUncachedDecider(log),
+      decide,
       waitForReadModels: pass,
       disableFailingEndpoint: pass,
       findReplayableDelivery: pass,

@@ -60,6 +60,13 @@ describe("the code of the service", () => {
     expect(findMatches(sqlState, "bin", "command", "projection", "query-api", "shared")).to.deep.equal([]);
   });
 
+  it("contains gRPC codes only in shared/eventstore/log.ts", () => {
+    const grpcCode = /\b(?:c|getC)ode\b[^;\n]{0,10} === \d{1,2}\b|\[\d[\d, ]*\]\.includes\([^\n]*\b(?:c|getC)ode/g;
+    /code\b[^;\n]{0,30}(?:===|includes\()[^;\n]{0,12}\b\d{1,2}\b|\[\d[\d, ]*\]\.includes\([^\n]*code/gi;
+    const matches = findMatches(grpcCode, "bin", "command", "projection", "query-api", "shared");
+    expect([...new Set(matches.map((match) => match.split(" ")[0]))]).to.deep.equal(["shared/eventstore/log.ts"]);
+  });
+
   it(`classifies failures of servers in loops of the projection service only in ${FILE}`, () => {
     const check =
       /instanceof (?:AggregateError|CommandError|KeyStoreUnavailableError|LogUnavailableError|UnavailableError)\b|isCommandError|createBackoff\(/g;

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import pg from "pg";
 import { ItemError, StopError } from "../../../shared/runtime/failures.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
-import { repeat, runWork } from "../../../shared/runtime/work.ts";
+import { forEachConcurrently, repeat, runWork } from "../../../shared/runtime/work.ts";
 
 class ServerError extends Error {}
 
@@ -175,5 +175,34 @@ describe("a loop of work", () => {
       controller.abort();
     });
     expect([failures.length, pauseCount]).to.deep.equal([0, 1]);
+  });
+
+  it("concurrent tasks do not exceed their limit, and no task starts after an error or an abort", async () => {
+    const controller = new AbortController();
+    let [runningCount, mostCount, startedCount] = [0, 0, 0];
+    const work = (end: (item: number) => void) =>
+      forEachConcurrently(
+        Array.from({ length: 20 }, (_, index) => index),
+        async (item) => {
+          startedCount += 1;
+          runningCount += 1;
+          mostCount = Math.max(mostCount, runningCount);
+          await new Promise(setImmediate);
+          runningCount -= 1;
+          end(item);
+        },
+        { limit: 3, signal: controller.signal },
+      );
+    await work(() => undefined);
+    expect([mostCount, startedCount, runningCount]).to.deep.equal([3, 20, 0]);
+    startedCount = 0;
+    const failure = new ServerError();
+    const fail = (item: number) => {
+      if (item === 0) throw failure;
+    };
+    expect(await work(fail).catch((error) => error)).to.equal(failure);
+    expect([startedCount, runningCount]).to.deep.equal([3, 0]);
+    await work(() => controller.abort());
+    expect([startedCount, runningCount]).to.deep.equal([6, 0]);
   });
 });

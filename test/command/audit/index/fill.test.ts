@@ -93,7 +93,7 @@ describe("the audit index", () => {
     expect([sample.type, sample.leaf_number, sample.clinics]).to.deep.equal(["Sam\ufffdple", null, []]);
     expect([unreadable.type, unreadable.leaf_hash.length, unreadable.event_id]).to.deep.equal(["Odd", 32, event.id]);
     expect(odd).to.deep.include({ occurred_at: metadata.occurredAt, actor: `robot:${"\ufffd".repeat(294)}` });
-    expect(odd.clinics).to.have.members([clinicId, "1a95f40e-c154-0606-727f-81cb8c8fb2f3"]);
+    expect(odd.clinics).to.have.members([clinicId, "1a95f40e-c154-8606-827f-81cb8c8fb2f3"]);
     expect(rows.flatMap(({ leaf_number }) => leaf_number ?? [])).to.deep.equal(
       Array.from({ length: rows.length - 2 }, (_, number) => BigInt(number)),
     );

@@ -62,6 +62,8 @@ const MAX_SUBJECTS = 1_000;
 /** Fields of event data that contain ids of objects. Other events inherit these ids as subjects. */
 const OBJECT_FIELDS = new Set([
   ...["appointmentId", "customerId", "animalId", "applicationId", "installationId", "endpointId"],
+  // A reservation names its appointment, a quota its installation, and a clinic the application of the sandbox.
+  ...["holderId", "ownerId", "sandboxOf"],
 ]);
 
 /** Prefixes of stream names, for objects that other events name only by id. */
@@ -75,8 +77,9 @@ export function toEventFacts(event: AuditEvent): EventFacts {
   const { actor, correlationId, causationId, stream, revision } = event;
   const clinics = [...new Set(getClinicIds(event).map(toKey))];
   const access = isAccess(event) ? toAccessFacts(event.data) : undefined;
-  const ids = access ? [] : listUuids(withoutCopies(event)).filter((id) => !clinics.includes(id));
-  const objectIds = access ? [] : listUuids(event.data, OBJECT_FIELDS);
+  const data = access ? undefined : withoutCopies(event);
+  const ids = listUuids(data).filter((id) => !clinics.includes(id));
+  const objectIds = listUuids(data, OBJECT_FIELDS);
   const origins = [
     ...(correlationId === null ? [] : [toPurposeKey("correlation", correlationId)]),
     ...(actor && (actor.type === "application" || actor.type === "auditor") ? [toKey(actor.id)] : []),

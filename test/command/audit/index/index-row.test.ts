@@ -1,7 +1,10 @@
 import { expect } from "chai";
+import { z } from "zod";
 import { toKey, toPurposeKey } from "../../../../command/audit/index/index-keys.ts";
 import { type IndexRow, toEventFacts, toIndexRow } from "../../../../command/audit/index/index-row.ts";
 import type { AuditEvent } from "../../../../command/audit/log/audit-event.ts";
+import { categories } from "../../../../shared/domain/events/catalog.ts";
+import type { Category } from "../../../../shared/domain/events/category.ts";
 
 const createId = (number: number) => `00000000-0000-4000-8000-${String(number).padStart(12, "0")}`;
 const [CLINIC_ID, CUSTOMER_ID, ANIMAL_ID, APPOINTMENT_ID, OTHER_APPOINTMENT_ID] = [
@@ -111,6 +114,16 @@ const listRelatedNames = (key: string) => Object.keys(log).filter((_, index) => 
 /** Events of the appointment and its queue ticket, and a consequence of its webhook delivery. */
 const appointmentEventNames = ["requested", "confirmed", "ticket", "called", "disabled"];
 
+type JsonSchema = z.core.JSONSchema.BaseSchema;
+
+/** Lists the names of the fields in a schema that contain ids. */
+function listIdFields(schema: JsonSchema, name = ""): string[] {
+  if (schema.format === "uuid") return [name];
+  const members = Object.entries(schema.properties ?? {});
+  const inner = [schema.items ?? [], schema.anyOf ?? []].flat().map((part) => [name, part] as const);
+  return [...members, ...inner].flatMap(([field, part]) => listIdFields(part as JsonSchema, field));
+}
+
 describe("a row of the audit index", () => {
   const cases: [string, string, string[]][] = [
     ["the appointment", APPOINTMENT_ID, appointmentEventNames],
@@ -159,6 +172,42 @@ describe("a row of the audit index", () => {
       createEvent(`animalConsent-${ANIMAL_ID}`, 4, "AnimalLinkWithdrawn", { data: { animalId: ANIMAL_ID } }),
     ]);
     expect(withdrawn?.subjects).to.deep.equal([ANIMAL_ID, CUSTOMER_ID]);
+  });
+
+  it("an event inherits from each appointment, animal, customer, application, installation and endpoint that it names", () => {
+    const schemas = (categories as readonly Category[]).flatMap(({ events }) => Object.values(events));
+    const fields = new Set(
+      schemas.flatMap((schema) => listIdFields(z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }))),
+    );
+    const others = [...fields].filter((field) => {
+      const [, row] = createRows([
+        createEvent(`animal-${ANIMAL_ID}`, 0, "AnimalRegistered", { data: { customerId: CUSTOMER_ID } }),
+        createEvent("other-1", 0, "Other", { data: { [field]: ANIMAL_ID } }),
+      ]);
+      return !row?.subjects.includes(CUSTOMER_ID);
+    });
+    expect(others).to.have.members([
+      ...["clinicId", "clinicIds", "branchId", "branchIds", "resourceId", "serviceId", "ruleId", "staffId", "userId"],
+      ...["assignmentId", "reservationId", "holdId", "ticketId", "visitId", "linkId", "lastLinkId", "membershipId"],
+      ...["credentialId", "secretId", "approvedBy", "testId", "replayId", "deliveryIds", "operatorId", "auditorId"],
+      ...["accessId", "found", "treeId"],
+    ]);
+  });
+
+  it("a reservation concerns its appointment, but not the other appointments of the day", () => {
+    const [, , row] = createRows([
+      createEvent(`appointment-${APPOINTMENT_ID}`, 0, "AppointmentRequested", { data: { animalId: ANIMAL_ID } }),
+      createEvent(`appointment-${OTHER_APPOINTMENT_ID}`, 0, "AppointmentRequested", {
+        data: { animalId: createId(41) },
+      }),
+      createEvent(`resourceDay-${createId(42)}.2026-05-06`, 0, "PlaceReserved", {
+        data: {
+          holderId: APPOINTMENT_ID,
+          reservations: [{ holderId: APPOINTMENT_ID }, { holderId: OTHER_APPOINTMENT_ID }],
+        },
+      }),
+    ]);
+    expect(row?.subjects).to.deep.equal([APPOINTMENT_ID, ANIMAL_ID]);
   });
 
   it("an event that names more ids than the maximum has the first ones", () => {

@@ -56,8 +56,8 @@ interface AccessFacts {
   possibleKeys: string[];
 }
 
-/** Maximum number of ids, and of subjects, that the index stores for one event. */
-const MAX_SUBJECTS = 1_000;
+/** Maximum number of ids, and of subjects, that the index stores for one event. No access has more ids. */
+const MAX_SUBJECTS = 2_500;
 
 /** Fields of event data that contain ids of objects. Other events inherit these ids as subjects. */
 const OBJECT_FIELDS = new Set([

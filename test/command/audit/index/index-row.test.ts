@@ -211,9 +211,22 @@ describe("a row of the audit index", () => {
   });
 
   it("an event that names more ids than the maximum has the first ones", () => {
-    const ids = Array.from({ length: 1_200 }, (_, number) => createId(10_000 + number));
+    const ids = Array.from({ length: 2_700 }, (_, number) => createId(10_000 + number));
     const [row] = createRows([createEvent("sandbox-1", 0, "SandboxReset", { data: { ids } })]);
-    expect(row?.keys).to.include.members(ids.slice(0, 1_000)).and.not.include(ids[1_000]);
+    expect(row?.keys).to.include.members(ids.slice(0, 2_500)).and.not.include(ids[2_500]);
+  });
+
+  it("an access to 500 appointments, with 900 names, belongs to all records in the response", () => {
+    const found = Array.from({ length: 3 * 500 + 900 }, (_, number) => createId(10_000 + number));
+    const data = {
+      action: "appointments",
+      asked: { clinic: CLINIC_ID, day: "2026-05-06" },
+      found,
+      clinicIds: [CLINIC_ID],
+    };
+    const [access] = createRows([createEvent(`auditAccess-${createId(30)}`, 0, "AuditAccessed", { data })]);
+    const keys = new Set(access?.keys);
+    expect(found.filter((id) => !keys.has(toPurposeKey("accessed", id)))).to.deep.equal([]);
   });
 
   it("an access belongs to the records that its query names, and to their animals, customers and clinics", () => {

@@ -38,6 +38,7 @@ CREATE TABLE audit.first_event (
   key uuid PRIMARY KEY,
   position bigint NOT NULL
 );
+CREATE INDEX ON audit.first_event (position);
 
 -- Nodes of the audit tree: the hashes of complete subtrees with 16^level leaves.
 CREATE TABLE audit.node (

@@ -98,6 +98,13 @@ const MISSING_SQL = `
   SELECT position, 'is not known as the first of its object' FROM unnest($3::uuid[], $4::bigint[]) AS f (key, position)
    WHERE NOT EXISTS (SELECT FROM audit.first_event i WHERE i.key = f.key AND i.position <= f.position)
    UNION ALL
+  SELECT position, 'is wrongly known as the first of an object' FROM audit.first_event i
+   WHERE position > $9 AND position <= $8
+     AND NOT EXISTS (SELECT FROM unnest($3::uuid[], $4::bigint[]) AS f (key, position)
+                      WHERE f.key = i.key AND f.position = i.position)
+     AND NOT EXISTS (SELECT FROM audit.event e
+                      WHERE e.position = i.position AND e.leaf_number IS NULL AND e.position <> ALL ($2))
+   UNION ALL
   SELECT $8, 'or one before it has a wrong node of the tree' FROM unnest($5::smallint[], $6::bigint[], $7::bytea[]) AS n (level, number, hash)
    WHERE NOT EXISTS (SELECT FROM audit.node i WHERE i.level = n.level AND i.number = n.number AND i.hash = n.hash)
    LIMIT 1`;
@@ -122,7 +129,7 @@ async function compareRows(
   const missing = await pool.query<{ position: bigint; problem: string }>({
     name: "audit index compare subjects",
     text: MISSING_SQL,
-    values: [...toKeyColumns(rows, nodes), to],
+    values: [...toKeyColumns(rows, nodes), to, after],
   });
   const [first] = missing.rows;
   if (first)

@@ -53,6 +53,17 @@ describe("the comparison of the audit index with the log", () => {
       /is not known as the first of its object/,
     ],
     [
+      "an object that no event starts",
+      "INSERT INTO audit.first_event SELECT gen_random_uuid(), position FROM audit.event WHERE stream = $1",
+      /is wrongly known as the first of an object/,
+    ],
+    [
+      "an object whose first event is an event of another object",
+      `UPDATE audit.first_event f SET position = (SELECT min(position) FROM audit.event) FROM audit.event e
+        WHERE e.position = f.position AND e.stream = 'laboratory' AND $1 <> ''`,
+      /is wrongly known as the first of an object/,
+    ],
+    [
       "a changed node of the tree",
       "UPDATE audit.node SET hash = '\\x00' WHERE $1 <> ''",
       /has a wrong node of the tree/,
@@ -84,12 +95,15 @@ describe("the comparison of the audit index with the log", () => {
     await owner.query(
       `INSERT INTO audit.event SELECT position + 1, revision, leaf_number, event_id, correlation_id, causation_id,
          leaf_hash, stream, type, actor, occurred_at, stored_at, clinics, subjects, origins
-       FROM audit.event WHERE stream = 'laboratory'`,
+       FROM audit.event WHERE stream = 'laboratory';
+       INSERT INTO audit.first_event
+       SELECT gen_random_uuid(), min(position) FROM audit.event WHERE stream = 'laboratory'`,
     );
     expect((await verify()).code).to.equal(0);
-    await owner.query(
-      "DELETE FROM audit.event WHERE position = (SELECT min(position) FROM audit.event WHERE stream = 'laboratory')",
-    );
+    for (const table of ["first_event", "event"])
+      await owner.query(
+        `DELETE FROM audit.${table} WHERE position = (SELECT min(position) FROM audit.event WHERE stream = 'laboratory')`,
+      );
   });
 
   it("no tree head is signed over a row that differs from the log", async () => {

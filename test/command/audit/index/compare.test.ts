@@ -1,6 +1,7 @@
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import type pg from "pg";
+import { compareIndex } from "../../../../command/audit/index/compare-index.ts";
 import { TREE_HEAD_STREAM } from "../../../../command/audit/tree/published-heads.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { createClinicWithHistory, useAuditWorld } from "../world.ts";
@@ -89,6 +90,16 @@ describe("the comparison of the audit index with the log", () => {
       expect((await verify()).code).to.equal(0);
     });
   }
+
+  it("a comparison that exceeds the time limit of Postgres is made in parts", async () => {
+    const query = (statement: { name?: string; values: unknown[][] }) =>
+      statement.name === "audit index compare" && (statement.values[2]?.length ?? 0) > 3
+        ? world.pool.query("SET LOCAL statement_timeout = 1; SELECT pg_sleep(600)")
+        : world.pool.query(statement as pg.QueryConfig);
+    const pool: pg.Pool = Object.create(world.pool, { query: { value: query } });
+    const compared = await compareIndex({ ...world, pool, signal: new AbortController().signal }, true);
+    expect(compared?.leafCount).to.be.above(10);
+  });
 
   it("an event of another program that the log no longer has is no difference", async () => {
     await owner.query("UPDATE audit.event SET position = position - 1 WHERE stream = 'laboratory'");

@@ -102,21 +102,17 @@ const MAX_CHECK_INTERVAL_MS = 60_000;
 
 /**
  * Publishes a tree head whenever the last one is older than the interval and the log has new events, until the signal
- * aborts. Also verifies the whole index once a day. The time of the last tree head comes from the log, so restarts and
- * other processes neither delay nor repeat a publication.
+ * aborts. The time of the last tree head comes from the log, so restarts and other processes neither delay nor repeat a
+ * publication.
  */
 export async function runTreeHeadPublisher(options: PublisherOptions, signal: AbortSignal): Promise<void> {
   const checkIntervalMs = Math.min(options.intervalMs, MAX_CHECK_INTERVAL_MS);
   let publishedAt = 0;
-  let verifiedAt = 0;
   for (;;) {
     await pause(checkIntervalMs, signal);
     if (signal.aborted) return;
     if (publishedAt + options.intervalMs <= Date.now() && (await publishIfDue(options, signal)))
       publishedAt = Date.now();
-    if (verifiedAt + CHECK_DUE_INTERVAL_MS > Date.now()) continue;
-    verifiedAt = Date.now();
-    await verifyIfDue(options, signal);
   }
 }
 
@@ -125,15 +121,22 @@ const VERIFICATION_INTERVAL_MS = 86_400_000;
 /** Interval at which each process checks whether the daily verification is due. After a failure, it is still due. */
 const CHECK_DUE_INTERVAL_MS = 3_600_000;
 
-/** Verifies the whole index once a day, in one of the processes. */
-function verifyIfDue(options: PublisherOptions, signal: AbortSignal): Promise<boolean> {
-  return runJob("audit index not verified", options, signal, async () => {
-    const { verifiedAt } = await readIndexCheckpoint(options.pool);
-    if ((verifiedAt ?? 0) + VERIFICATION_INTERVAL_MS > Date.now()) return false;
-    const verified = await verifyIndex({ ...options, signal });
-    if (verified) options.logger.info({ position: String(verified.position) }, "the audit index equals the log");
-    return true;
-  });
+/** Time after the start of a process in which the index can first cover the log. */
+const FIRST_CHECK_DELAY_MS = 10_000;
+
+/** Verifies the whole index once a day, in one of the processes, until the signal aborts. */
+export async function runIndexVerification(options: PublisherOptions, signal: AbortSignal): Promise<void> {
+  for (let pauseMs = FIRST_CHECK_DELAY_MS; ; pauseMs = CHECK_DUE_INTERVAL_MS) {
+    await pause(pauseMs, signal);
+    if (signal.aborted) return;
+    await runJob("audit index not verified", options, signal, async () => {
+      const { verifiedAt } = await readIndexCheckpoint(options.pool);
+      if ((verifiedAt ?? 0) + VERIFICATION_INTERVAL_MS > Date.now()) return false;
+      const verified = await verifyIndex({ ...options, signal });
+      if (verified) options.logger.info({ position: String(verified.position) }, "the audit index equals the log");
+      return true;
+    });
+  }
 }
 
 /**

@@ -135,7 +135,7 @@ async function measureIndexLag(
 function registerTreeHeadMetric(registry: Registry): (outcome: PublicationOutcome) => void {
   const counter = new Counter({
     name: "audit_tree_head_publications_total",
-    help: "Attempts of this process to publish a tree head, by outcome: published, unchanged (no new events) or failed.",
+    help: "Attempts of this process to publish a tree head, by outcome: published, unchanged (no new events), failed or different. Includes failed verifications of the audit index.",
     labelNames: ["outcome"] as const,
     registers: [registry],
   });

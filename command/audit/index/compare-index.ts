@@ -60,7 +60,17 @@ export async function compareIndex(options: CompareOptions, isWhole = false): Pr
     // A failed comparison leaves an edge that is not that of the compared rows.
     edge = undefined;
     const rows = await completeRows(pool, "audit", events.map(toEventFacts), comparedPosition);
-    await compareRows(pool, rows, { after: comparedPosition, to: position, edge: usedEdge });
+    try {
+      await compareRows(pool, rows, { after: comparedPosition, to: position, edge: usedEdge });
+    } catch (error) {
+      // No tree head is signed until these rows equal the log, also if they were compared before.
+      if (error instanceof IndexDamagedError)
+        await pool.query(
+          "UPDATE audit.checkpoint SET compared_position = $1, compared_leaf_count = $2 WHERE compared_position > $1",
+          [comparedPosition, leafCount],
+        );
+      throw error;
+    }
     await pool.query({
       name: "audit index compared",
       text: `UPDATE audit.checkpoint SET compared_position = $2, compared_leaf_count = $3 WHERE compared_position = $1`,
@@ -82,7 +92,6 @@ export async function compareIndex(options: CompareOptions, isWhole = false): Pr
   if (leafCount > 0 && !root.equals(await computeRoot(index.readHashes, leafCount)))
     throw new IndexDamagedError(`The audit index has another root than the log for ${leafCount} leaves.`);
   if ((await readIndexCheckpoint(pool)).tableId !== tableId) throw new CheckpointMovedError();
-  if (isWhole) await pool.query("UPDATE audit.checkpoint SET verified_at = now()");
   return { position: comparedPosition, leafCount, leafPosition, root };
 }
 

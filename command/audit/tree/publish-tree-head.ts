@@ -8,6 +8,7 @@ import type { Logger } from "../../../shared/runtime/logger.ts";
 import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
 import { type CommandContext, toMetadata } from "../../handling/handle.ts";
 import type { AuditSigner } from "../export/signing.ts";
+import { IndexDamagedError } from "../index/audit-index.ts";
 import { type CompareOptions, compareIndex } from "../index/compare-index.ts";
 import { readIndexCheckpoint } from "../index/index-store.ts";
 import {
@@ -16,6 +17,7 @@ import {
   requireSignedHead,
   requireTree,
   TREE_HEAD_STREAM,
+  TreeHeadError,
 } from "./published-heads.ts";
 import { type SignedTreeHead, signTreeHead } from "./tree-head.ts";
 
@@ -81,10 +83,12 @@ export async function publishTreeHead(options: PublishOptions): Promise<Publicat
 export async function verifyIndex(
   options: CompareOptions & Pick<PublishOptions, "signer">,
 ): Promise<{ position: bigint; leafCount: number } | undefined> {
-  const { client, index } = options;
+  const { client, index, pool } = options;
   await index.awaitLogEnd(client);
   const compared = await compareIndex(options, true);
-  if (compared) await requirePublishedTree(options, compared);
+  if (!compared) return undefined;
+  await requirePublishedTree(options, compared);
+  await pool.query("UPDATE audit.checkpoint SET verified_at = now()");
   return compared;
 }
 
@@ -94,8 +98,11 @@ interface PublisherOptions extends Omit<PublishOptions, "context" | "signal" | "
   countOutcome(outcome: PublicationOutcome): void;
 }
 
-/** Outcomes of an attempt to publish a tree head. `unchanged`: the log has no new events except tree heads. */
-export const PUBLICATION_OUTCOMES = ["published", "unchanged", "failed"] as const;
+/**
+ * Outcomes of an attempt to publish a tree head. `unchanged`: the log has no new events except tree heads. `different`:
+ * the log, the index and the published tree heads differ. The verification of the index counts only its failures.
+ */
+export const PUBLICATION_OUTCOMES = ["published", "unchanged", "failed", "different"] as const;
 export type PublicationOutcome = (typeof PUBLICATION_OUTCOMES)[number];
 
 const MAX_CHECK_INTERVAL_MS = 60_000;
@@ -168,7 +175,7 @@ async function runJob(
     return await run();
   } catch (error) {
     if (signal.aborted) return false;
-    countOutcome("failed");
+    countOutcome(error instanceof IndexDamagedError || error instanceof TreeHeadError ? "different" : "failed");
     const isTemporary =
       error instanceof LogUnavailableError || error instanceof ServerUnavailableError || isPostgresUnavailable(error);
     if (isTemporary) logger.warn({ error }, `${message}: the event log or the audit index is unavailable`);

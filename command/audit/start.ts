@@ -21,7 +21,12 @@ import { createAuditApp } from "./app.ts";
 import { createAuditSigner } from "./export/signing.ts";
 import { AuditIndex } from "./index/audit-index.ts";
 import { runIndex } from "./index/run-index.ts";
-import { PUBLICATION_OUTCOMES, type PublicationOutcome, runTreeHeadPublisher } from "./tree/publish-tree-head.ts";
+import {
+  PUBLICATION_OUTCOMES,
+  type PublicationOutcome,
+  runIndexVerification,
+  runTreeHeadPublisher,
+} from "./tree/publish-tree-head.ts";
 
 const STATEMENT_TIMEOUT_MS = 5_000;
 
@@ -81,8 +86,9 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
     const { signal } = controller;
     runs.push(runIndex({ ...options, databaseUrl }, signal), measureIndexLag(options, signal));
     const intervalMs = config.AUDIT_TREE_HEAD_INTERVAL_MS;
-    const countOutcome = registerTreeHeadMetric(registry);
-    if (intervalMs > 0) runs.push(runTreeHeadPublisher({ ...options, intervalMs, countOutcome }, signal));
+    const treeOptions = { ...options, intervalMs, countOutcome: registerTreeHeadMetric(registry) };
+    runs.push(runIndexVerification(treeOptions, signal));
+    if (intervalMs > 0) runs.push(runTreeHeadPublisher(treeOptions, signal));
     logger.info({ url: service.url, exportKey: signer.thumbprint }, "audit service is listening");
     const stop = () => {
       controller.abort();
@@ -130,7 +136,7 @@ async function measureIndexLag(
 function registerTreeHeadMetric(registry: Registry): (outcome: PublicationOutcome) => void {
   const counter = new Counter({
     name: "audit_tree_head_publications_total",
-    help: "Attempts of this process to publish a tree head, by outcome: published, unchanged (no new events) or failed.",
+    help: "Attempts of this process to publish a tree head, by outcome: published, unchanged (no new events), failed or different. Includes failed verifications of the audit index.",
     labelNames: ["outcome"] as const,
     registers: [registry],
   });

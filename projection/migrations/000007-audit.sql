@@ -24,7 +24,7 @@ CREATE TABLE audit.event (
 );
 CREATE INDEX ON audit.event (event_id);
 CREATE UNIQUE INDEX ON audit.event (leaf_number) WHERE leaf_number IS NOT NULL;
-CREATE INDEX ON audit.event (stream) WHERE type = 'AuditorRegistered';
+CREATE INDEX ON audit.event (position) WHERE type = 'AuditorRegistered';
 
 -- The events of each subject, clinic, request and actor, and the accesses to each subject.
 CREATE TABLE audit.subject (
@@ -38,6 +38,7 @@ CREATE TABLE audit.first_event (
   key uuid PRIMARY KEY,
   position bigint NOT NULL
 );
+CREATE INDEX ON audit.first_event (position);
 
 -- Nodes of the audit tree: the hashes of complete subtrees with 16^level leaves.
 CREATE TABLE audit.node (

@@ -85,18 +85,18 @@ const MAX_TIMEOUTS = 3;
  * Handles items together. If an item may be the cause of a failure, handles each half separately, so that the failing
  * item does not delay the other items. Calls `setAside` for an item that fails alone.
  *
- * @throws a failure that concerns all items
+ * @throws a failure that concerns all items, and without `setAside` the failure of an item
  */
 export async function divide<Item>(
   items: readonly Item[],
-  work: Pick<Work<Item>, "handle" | "setAside">,
+  work: Pick<Work<Item>, "handle"> & Partial<Pick<Work<Item>, "setAside">>,
 ): Promise<void> {
   if (items.length === 0) return;
   try {
     await work.handle(items);
   } catch (error) {
-    if (!["item", "slow"].includes(classify(error))) throw error;
-    if (items.length === 1) return work.setAside(items[0] as Item, error);
+    if (!["item", "slow"].includes(classify(error)) || (items.length === 1 && !work.setAside)) throw error;
+    if (items.length === 1) return work.setAside?.(items[0] as Item, error);
     const middle = Math.ceil(items.length / 2);
     await divide(items.slice(0, middle), work);
     await divide(items.slice(middle), work);

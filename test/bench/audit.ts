@@ -13,6 +13,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { accessesQuery } from "../../command/audit/access/list-accesses.ts";
+import { clinicStateQuery } from "../../command/audit/clinic/clinic-state.ts";
+import { readersQuery } from "../../command/audit/clinic/list-readers.ts";
 import { exportClinic } from "../../command/audit/export/export-clinic.ts";
 import { createAuditSigner } from "../../command/audit/export/signing.ts";
 import { AuditIndex } from "../../command/audit/index/audit-index.ts";
@@ -48,6 +50,8 @@ const QUESTION_COUNT = 100;
 
 interface Subjects {
   clinicId: string;
+  applicationId: string;
+  auditorId: string;
   animalIds: string[];
   customerIds: string[];
   appointmentIds: string[];
@@ -64,23 +68,22 @@ async function fillLog(client: EventStoreDBClient): Promise<Subjects> {
     animals: Array.from({ length: ANIMALS_PER_CLINIC }, () => ({ animalId: randomUUID(), customerId: randomUUID() })),
   }));
   const measured = clinics[0]!;
+  const [applicationId, auditorId] = [randomUUID(), randomUUID()];
+  const [branchId, serviceId, resourceId] = Array.from({ length: 3 }, () => randomUUID());
   const subjects: Subjects = {
     clinicId: measured.clinicId,
+    applicationId,
+    auditorId,
     animalIds: measured.animals.map(({ animalId }) => animalId),
     customerIds: measured.animals.map(({ customerId }) => customerId),
     appointmentIds: [],
     correlationIds: [],
   };
-  const [branchId, serviceId, resourceId, applicationId] = Array.from({ length: 4 }, () => randomUUID());
-  const createMetadata = (clinicId: string | null, correlationId = randomUUID()) => ({
-    $correlationId: correlationId,
-    $causationId: correlationId,
-    clinicId,
-    environment: "production",
-    schemaVersion: 1,
-    actor: { type: "operator", id: "ada" },
-    occurredAt: new Date().toISOString(),
-  });
+  const createMetadata = (clinicId: string | null, actor = { type: "operator", id: "ada" }) => {
+    const correlationId = randomUUID();
+    const ids = { $correlationId: correlationId, $causationId: correlationId, clinicId };
+    return { ...ids, environment: "production", schemaVersion: 1, actor, occurredAt: new Date().toISOString() };
+  };
   const append = (stream: string, events: readonly { type: string; data: object; metadata: object }[]) => {
     const toBytes = (value: object) => Buffer.from(JSON.stringify(value));
     const stored = events.map(({ type, data, metadata }) => ({
@@ -92,7 +95,10 @@ async function fillLog(client: EventStoreDBClient): Promise<Subjects> {
   for (const { clinicId, animals } of clinics) {
     const register = (stream: string, type: string, data: object) =>
       append(stream, [{ type, data, metadata: createMetadata(clinicId) }]);
-    await register(`clinic-${clinicId}`, "ClinicRegistered", { clinicId });
+    await register(`clinic-${clinicId}`, "ClinicRegistered", {
+      ...{ clinicId, environment: "production", slug: clinicId, name: "Lindenhof", timezone: "Europe/Zurich" },
+      ...{ currency: "CHF", locale: "de-CH", city: null, isDemo: false, demoExpiresAt: null },
+    });
     await Promise.all(
       animals.map(({ animalId, customerId }) =>
         register(`animal-${animalId}`, "AnimalRegistered", { animalId, customerId, clinicId }),
@@ -107,7 +113,7 @@ async function fillLog(client: EventStoreDBClient): Promise<Subjects> {
       const number = startedCount;
       appended += APPOINTMENT_TYPES.length;
       const { clinicId, animals } = clinics[number % CLINIC_SHARE]!;
-      const { animalId, customerId } = animals[number % ANIMALS_PER_CLINIC]!;
+      const { animalId, customerId } = animals[Math.floor(number / CLINIC_SHARE) % ANIMALS_PER_CLINIC]!;
       const appointmentId = randomUUID();
       const events = APPOINTMENT_TYPES.map((type, revision) => {
         const metadata = createMetadata(clinicId);
@@ -124,8 +130,9 @@ async function fillLog(client: EventStoreDBClient): Promise<Subjects> {
       if (number % ACCESS_INTERVAL !== 0) continue;
       const accessId = randomUUID();
       const asked = number % (2 * ACCESS_INTERVAL) === 0 ? { clinic: clinicId } : { animal: animalId };
-      const data = { accessId, auditorId: null, action: "events", asked, found: [], clinicIds: [clinicId] };
-      await append(`auditAccess-${accessId}`, [{ type: "AuditAccessed", data, metadata: createMetadata(null) }]);
+      const data = { accessId, auditorId, action: "events", asked, found: [], clinicIds: [clinicId] };
+      const metadata = createMetadata(null, { type: "auditor", id: auditorId });
+      await append(`auditAccess-${accessId}`, [{ type: "AuditAccessed", data, metadata }]);
     }
   };
   await Promise.all(Array.from({ length: 256 }, appendNext));
@@ -211,6 +218,8 @@ try {
     readAll({ appointment: pick(subjects.appointmentIds, number) }),
   );
   await measure("events of a request", (number) => readAll({ correlation: pick(subjects.correlationIds, number) }));
+  await measure("50 events of an application", () => readAll({ application: subjects.applicationId }));
+  await measure("50 events of an auditor", () => readAll({ auditor: subjects.auditorId }));
   await measure("50 events of a type", () => readAll({ clinic: subjects.clinicId, type: "AnimalRegistered" }));
   await measure("no event of an actor", () => readAll({ clinic: subjects.clinicId, actor: "operator:grace" }));
   await measure("no event of a day", () => readAll({ clinic: subjects.clinicId, day: "2020-05-06" }));
@@ -220,6 +229,9 @@ try {
   };
   await measure("50 accesses to the clinic", () => readAccesses({ clinic: subjects.clinicId }));
   await measure("accesses to an animal", (number) => readAccesses({ animal: pick(subjects.animalIds, number) }));
+  const ofClinic = { clinic: subjects.clinicId };
+  await measure("readers of the clinic", () => readersQuery.run(readersQuery.schema.parse(ofClinic), options));
+  await measure("state of the clinic", () => clinicStateQuery.run(clinicStateQuery.schema.parse(ofClinic), options));
 
   const signer = await createAuditSigner(
     readConfig(["AUDIT_SIGNING_KEYS"], { AUDIT_SIGNING_KEYS: await createSigningKeys() }),

@@ -1,5 +1,6 @@
 import type pg from "pg";
 import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/read-log.ts";
+import { divide } from "../../../shared/runtime/work.ts";
 import { type AuditEvent, toAuditEvent } from "../log/audit-event.ts";
 import { isOfLog, type ScanProgress, scanLog } from "../log/scan.ts";
 import { computeRoot, TreeEdge } from "../tree/merkle-tree.ts";
@@ -51,34 +52,48 @@ export async function compareIndex(options: CompareOptions, isWhole = false): Pr
   const start = isWhole
     ? { position: BEFORE_FIRST_EVENT, leafCount: 0 }
     : { position: checkpoint.comparedPosition, leafCount: checkpoint.comparedLeafCount };
-  const edge = await TreeEdge.read(index.readHashes, start.leafCount);
-  let { position: comparedPosition } = start;
-  let batch: AuditEvent[] = [];
-  const compareBatch = async (position: bigint) => {
-    const rows = await completeRows(pool, "audit", batch.map(toEventFacts), comparedPosition);
-    await compareRows(pool, rows, { after: comparedPosition, to: position, edge });
-    const leafCount = edge.size;
+  let { position: comparedPosition, leafCount } = start;
+  let edge: TreeEdge | undefined = await TreeEdge.read(index.readHashes, leafCount);
+  const batch: AuditEvent[] = [];
+  const compare = async (events: readonly AuditEvent[]) => {
+    const position = BigInt(events.at(-1)?.position ?? endPosition);
+    const usedEdge = edge ?? (await TreeEdge.read(index.readHashes, leafCount));
+    // A failed comparison leaves an edge that is not that of the compared rows.
+    edge = undefined;
+    const rows = await completeRows(pool, "audit", events.map(toEventFacts), comparedPosition);
+    try {
+      await compareRows(pool, rows, { after: comparedPosition, to: position, edge: usedEdge });
+    } catch (error) {
+      // No tree head is signed until these rows equal the log, also if they were compared before.
+      if (error instanceof IndexDamagedError)
+        await pool.query(
+          "UPDATE audit.checkpoint SET compared_position = $1, compared_leaf_count = $2 WHERE compared_position > $1",
+          [comparedPosition, leafCount],
+        );
+      throw error;
+    }
     await pool.query({
       name: "audit index compared",
       text: `UPDATE audit.checkpoint SET compared_position = $2, compared_leaf_count = $3 WHERE compared_position = $1`,
-      values: [comparedPosition, position, leafCount],
+      values: [comparedPosition, position, usedEdge.size],
     });
-    [comparedPosition, batch] = [position, []];
+    [edge, comparedPosition, leafCount] = [usedEdge, position, usedEdge.size];
   };
+  const compareBatch = () => divide(batch.splice(0), { handle: compare });
   const after = start.position === BEFORE_FIRST_EVENT ? undefined : start.position;
   for await (const { event, position } of scanLog({ client, after, endPosition, signal, onProgress })) {
     if (isOfLog(event)) continue;
     batch.push(toAuditEvent(event, position));
-    if (batch.length >= BATCH_SIZE) await compareBatch(position);
+    if (batch.length >= BATCH_SIZE) await compareBatch();
   }
   if (signal.aborted) return undefined;
-  if (comparedPosition < endPosition) await compareBatch(endPosition);
+  await compareBatch();
+  if (comparedPosition < endPosition) await compare([]);
   const root = edge.computeRoot();
-  if (edge.size > 0 && !root.equals(await computeRoot(index.readHashes, edge.size)))
-    throw new IndexDamagedError(`The audit index has another root than the log for ${edge.size} leaves.`);
+  if (leafCount > 0 && !root.equals(await computeRoot(index.readHashes, leafCount)))
+    throw new IndexDamagedError(`The audit index has another root than the log for ${leafCount} leaves.`);
   if ((await readIndexCheckpoint(pool)).tableId !== tableId) throw new CheckpointMovedError();
-  if (isWhole) await pool.query("UPDATE audit.checkpoint SET verified_at = now()");
-  return { position: comparedPosition, leafCount: edge.size, leafPosition, root };
+  return { position: comparedPosition, leafCount, leafPosition, root };
 }
 
 const COMPARE_SQL = `
@@ -98,6 +113,13 @@ const MISSING_SQL = `
    UNION ALL
   SELECT position, 'is not known as the first of its object' FROM unnest($3::uuid[], $4::bigint[]) AS f (key, position)
    WHERE NOT EXISTS (SELECT FROM audit.first_event i WHERE i.key = f.key AND i.position <= f.position)
+   UNION ALL
+  SELECT position, 'is wrongly known as the first of an object' FROM audit.first_event i
+   WHERE position > $9 AND position <= $8
+     AND NOT EXISTS (SELECT FROM unnest($3::uuid[], $4::bigint[]) AS f (key, position)
+                      WHERE f.key = i.key AND f.position = i.position)
+     AND NOT EXISTS (SELECT FROM audit.event e
+                      WHERE e.position = i.position AND e.leaf_number IS NULL AND e.position <> ALL ($2))
    UNION ALL
   SELECT $8, 'or one before it has a wrong node of the tree' FROM unnest($5::smallint[], $6::bigint[], $7::bytea[]) AS n (level, number, hash)
    WHERE NOT EXISTS (SELECT FROM audit.node i WHERE i.level = n.level AND i.number = n.number AND i.hash = n.hash)
@@ -123,7 +145,7 @@ async function compareRows(
   const missing = await pool.query<{ position: bigint; problem: string }>({
     name: "audit index compare subjects",
     text: MISSING_SQL,
-    values: [...toKeyColumns(rows, nodes), to],
+    values: [...toKeyColumns(rows, nodes), to, after],
   });
   const [first] = missing.rows;
   if (first)

@@ -1,14 +1,15 @@
 import { createHash } from "node:crypto";
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+/** A UUID, except those that have the form of a purpose key. */
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-(?!0[0-9a-f]{3}-f)[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /**
- * Returns the key of an id in the audit index. Each key is a UUID: a UUID is its own key, and any other text gets the
- * first 16 bytes of its SHA-256. The rule must never change, because all releases share the index.
+ * Returns the key of an id in the audit index. Each key is a UUID: a UUID is its own key, and any other text gets a
+ * UUID of version 8 from its SHA-256. The rule must never change, because all releases share the index.
  */
 export function toKey(id: string): string {
   const lowerCaseId = id.toLowerCase();
-  return UUID.test(lowerCaseId) ? lowerCaseId : toHashKey(id);
+  return isUuid(lowerCaseId) ? lowerCaseId : toHashKey(id, "8", "8");
 }
 
 /**
@@ -17,20 +18,20 @@ export function toKey(id: string): string {
  */
 type KeyPurpose = "clinic" | "correlation" | "stream" | "accessed" | "accessed clinic";
 
-/** Returns the key of an id in the namespace of a purpose. */
+/** Returns the key of an id for one purpose. The key has version 0 and variant f, which no UUID of RFC 9562 has. */
 export function toPurposeKey(purpose: KeyPurpose, id: string): string {
-  return toHashKey(`${purpose} ${toKey(id)}`);
+  return toHashKey(`${purpose} ${toKey(id)}`, "0", "f");
 }
 
-/** Key of accesses by correlation id or application, which can return records of several clinics. */
-export const SHARED_ACCESS_KEY = toHashKey("accessed several clinics");
+/** Key of the accesses whose query can return the records of several clinics. */
+export const SHARED_ACCESS_KEY = toHashKey("accessed several clinics", "0", "f");
 
-function toHashKey(text: string): string {
+function toHashKey(text: string, version: string, variant: string): string {
   const hex = createHash("sha256").update(text).digest("hex");
-  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20, 32)].join("-");
+  return hex.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, `$1-$2-${version}$3-${variant}$4-$5`);
 }
 
-/** Returns true if a text is a UUID in lower case. */
+/** Returns true if a text is a UUID in lower case that is its own key. */
 export function isUuid(text: string): boolean {
   return UUID.test(text);
 }

@@ -59,12 +59,14 @@ interface AccessFacts {
   possibleKeys: string[];
 }
 
-/** Maximum number of ids, and maximum number of subjects, that the index stores for one event. */
-const MAX_SUBJECTS = 1_000;
+/** Maximum number of ids, and of subjects, that the index stores for one event. No access has more ids. */
+const MAX_SUBJECTS = 2_500;
 
 /** Fields of event data that contain ids of objects. Other events inherit these ids as subjects. */
 const OBJECT_FIELDS = new Set([
   ...["appointmentId", "customerId", "animalId", "applicationId", "installationId", "endpointId"],
+  // A reservation names its appointment, a quota its installation, and a clinic the application of the sandbox.
+  ...["holderId", "ownerId", "sandboxOf"],
 ]);
 
 /** Stream-name prefixes of the objects that other events name by id. */
@@ -78,8 +80,9 @@ export function toEventFacts(event: AuditEvent): EventFacts {
   const { actor, correlationId, causationId, stream, revision } = event;
   const clinics = [...new Set(getClinicIds(event).map(toKey))];
   const access = isAccess(event) ? toAccessFacts(event.data) : undefined;
-  const ids = access ? [] : listUuids(withoutCopies(event)).filter((id) => !clinics.includes(id));
-  const objectIds = access ? [] : listUuids(event.data, OBJECT_FIELDS);
+  const data = access ? undefined : withoutCopies(event);
+  const ids = listUuids(data).filter((id) => !clinics.includes(id));
+  const objectIds = listUuids(data, OBJECT_FIELDS);
   const origins = [
     ...(correlationId === null ? [] : [toPurposeKey("correlation", correlationId)]),
     ...(actor && (actor.type === "application" || actor.type === "auditor") ? [toKey(actor.id)] : []),

@@ -58,7 +58,9 @@ async function readRows({ client, index }: IndexedLog, rows: readonly RowReferen
   if (first === undefined || last === undefined) return [];
   const maximum = rows.length * MAX_RANGE_FACTOR;
   const isDense = rows.length > 1 && (await index.countBetween(first, last, maximum)) < maximum;
-  const events = isDense ? await readRange(client, rows, first, last) : await readRuns(client, rows);
+  const events: FoundEvents = isDense ? await readRange(client, rows, first, last, maximum) : new Map();
+  const otherRows = rows.filter(({ position }) => !events.has(position));
+  await readRuns(client, otherRows, events);
   return rows.map((row) => {
     const event = events.get(row.position);
     const problem = event === UNREADABLE_IN_LOG ? UNREADABLE_IN_LOG : MISSING_IN_LOG;
@@ -75,15 +77,17 @@ type FoundEvents = Map<bigint, StoredEvent | typeof UNREADABLE_IN_LOG>;
 
 const RANGE_TIMEOUT_MS = 10_000;
 
+/** Reads a part of the log. Ends after `maximum` events, because the index does not count the log's own events. */
 async function readRange(
   client: EventStoreDBClient,
   rows: readonly RowReference[],
   first: bigint,
   last: bigint,
+  maximum: number,
 ): Promise<FoundEvents> {
   const positions = new Set(rows.map(({ position }) => position));
   const found: FoundEvents = new Map();
-  const events = client.readAll({ fromPosition: { commit: first, prepare: first } });
+  const events = client.readAll({ fromPosition: { commit: first, prepare: first }, maxCount: maximum });
   for await (const { event, commitPosition } of readWithin(RANGE_TIMEOUT_MS, events)) {
     const position = commitPosition ?? event?.position.commit ?? 0n;
     if (event && positions.has(position)) found.set(position, event);
@@ -94,8 +98,8 @@ async function readRange(
 
 const MAX_RUN = 50;
 
-/** Reads the events of rows stream by stream. One call reads up to 50 consecutive revisions. */
-async function readRuns(client: EventStoreDBClient, rows: readonly RowReference[]): Promise<FoundEvents> {
+/** Reads the events stream by stream, with one call for up to 50 consecutive revisions. */
+async function readRuns(client: EventStoreDBClient, rows: readonly RowReference[], found: FoundEvents): Promise<void> {
   const runs: RowReference[][] = [];
   for (const row of [...rows].sort(compareRevisions)) {
     const run = runs.at(-1);
@@ -104,9 +108,7 @@ async function readRuns(client: EventStoreDBClient, rows: readonly RowReference[
       run.push(row);
     else runs.push([row]);
   }
-  const found: FoundEvents = new Map();
   await forEachConcurrently(runs, (run) => readRun(client, run, found));
-  return found;
 }
 
 function compareRevisions(left: RowReference, right: RowReference): number {

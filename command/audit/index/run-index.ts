@@ -107,14 +107,11 @@ export async function fillIndex(
     edge = usedEdge;
     await onAdded(checkpoint.position, batch.length);
   };
-  // Leaf numbers have no gaps, so the index never skips an event.
-  const refuse = (_: PendingEvent, error: unknown) => {
-    throw error;
-  };
   const write = async (groupSignal: AbortSignal) => {
     while (!groupSignal.aborted && (endPosition === undefined || checkpoint.position < endPosition)) {
       const batch = pending.splice(0, MAX_BATCH);
-      await divide(batch, { handle: add, setAside: refuse });
+      // Leaf numbers have no gaps, so the index never skips an event.
+      await divide(batch, { handle: add });
       room.wake();
       if (batch.length === 0) await arrivals.sleep(1_000, groupSignal);
       else if (batch.length < MAX_BATCH) await pause(BATCH_PAUSE_MS, groupSignal);

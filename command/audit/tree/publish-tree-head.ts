@@ -8,6 +8,7 @@ import type { Logger } from "../../../shared/runtime/logger.ts";
 import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
 import { type CommandContext, toMetadata } from "../../handling/handle.ts";
 import type { AuditSigner } from "../export/signing.ts";
+import { IndexDamagedError } from "../index/audit-index.ts";
 import { type CompareOptions, compareIndex } from "../index/compare-index.ts";
 import { readIndexCheckpoint } from "../index/index-store.ts";
 import {
@@ -16,6 +17,7 @@ import {
   requireSignedHead,
   requireTree,
   TREE_HEAD_STREAM,
+  TreeHeadError,
 } from "./published-heads.ts";
 import { type SignedTreeHead, signTreeHead } from "./tree-head.ts";
 
@@ -81,10 +83,12 @@ export async function publishTreeHead(options: PublishOptions): Promise<Publicat
 export async function verifyIndex(
   options: CompareOptions & Pick<PublishOptions, "signer">,
 ): Promise<{ position: bigint; leafCount: number } | undefined> {
-  const { client, index } = options;
+  const { client, index, pool } = options;
   await index.awaitLogEnd(client);
   const compared = await compareIndex(options, true);
-  if (compared) await requirePublishedTree(options, compared);
+  if (!compared) return undefined;
+  await requirePublishedTree(options, compared);
+  await pool.query("UPDATE audit.checkpoint SET verified_at = now()");
   return compared;
 }
 
@@ -94,29 +98,28 @@ interface PublisherOptions extends Omit<PublishOptions, "context" | "signal" | "
   countOutcome(outcome: PublicationOutcome): void;
 }
 
-/** Outcomes of an attempt to publish a tree head. `unchanged`: the log has no new events except tree heads. */
-export const PUBLICATION_OUTCOMES = ["published", "unchanged", "failed"] as const;
+/**
+ * Outcomes of an attempt to publish a tree head. `unchanged`: the log has no new events except tree heads. `different`:
+ * the log, the index and the published tree heads differ. The verification of the index counts only its failures.
+ */
+export const PUBLICATION_OUTCOMES = ["published", "unchanged", "failed", "different"] as const;
 export type PublicationOutcome = (typeof PUBLICATION_OUTCOMES)[number];
 
 const MAX_CHECK_INTERVAL_MS = 60_000;
 
 /**
- * Publishes tree heads until the signal aborts. A head is due if the last one is older than the interval and the log
- * has new events. The age of the last head is read from the log, so restarts and other processes neither delay nor
- * repeat a publication. Also verifies the whole index once a day.
+ * Publishes a tree head whenever the last one is older than the interval and the log has new events, until the signal
+ * aborts. The time of the last tree head comes from the log, so restarts and other processes neither delay nor repeat a
+ * publication.
  */
 export async function runTreeHeadPublisher(options: PublisherOptions, signal: AbortSignal): Promise<void> {
   const checkIntervalMs = Math.min(options.intervalMs, MAX_CHECK_INTERVAL_MS);
   let publishedAt = 0;
-  let verifiedAt = 0;
   for (;;) {
     await pause(checkIntervalMs, signal);
     if (signal.aborted) return;
     if (publishedAt + options.intervalMs <= Date.now() && (await publishIfDue(options, signal)))
       publishedAt = Date.now();
-    if (verifiedAt + CHECK_DUE_INTERVAL_MS > Date.now()) continue;
-    verifiedAt = Date.now();
-    await verifyIfDue(options, signal);
   }
 }
 
@@ -125,15 +128,22 @@ const VERIFICATION_INTERVAL_MS = 86_400_000;
 /** Interval at which each process checks whether the daily verification is due. A failed verification remains due. */
 const CHECK_DUE_INTERVAL_MS = 3_600_000;
 
-/** Verifies the whole index, unless a process has verified it in the last 24 hours. */
-function verifyIfDue(options: PublisherOptions, signal: AbortSignal): Promise<boolean> {
-  return runJob("audit index not verified", options, signal, async () => {
-    const { verifiedAt } = await readIndexCheckpoint(options.pool);
-    if ((verifiedAt ?? 0) + VERIFICATION_INTERVAL_MS > Date.now()) return false;
-    const verified = await verifyIndex({ ...options, signal });
-    if (verified) options.logger.info({ position: String(verified.position) }, "the audit index equals the log");
-    return true;
-  });
+/** Time after the start of a process in which the index can first cover the log. */
+const FIRST_CHECK_DELAY_MS = 10_000;
+
+/** Verifies the whole index once a day, in one of the processes, until the signal aborts. */
+export async function runIndexVerification(options: PublisherOptions, signal: AbortSignal): Promise<void> {
+  for (let pauseMs = FIRST_CHECK_DELAY_MS; ; pauseMs = CHECK_DUE_INTERVAL_MS) {
+    await pause(pauseMs, signal);
+    if (signal.aborted) return;
+    await runJob("audit index not verified", options, signal, async () => {
+      const { verifiedAt } = await readIndexCheckpoint(options.pool);
+      if ((verifiedAt ?? 0) + VERIFICATION_INTERVAL_MS > Date.now()) return false;
+      const verified = await verifyIndex({ ...options, signal });
+      if (verified) options.logger.info({ position: String(verified.position) }, "the audit index equals the log");
+      return true;
+    });
+  }
 }
 
 /**
@@ -165,7 +175,7 @@ async function runJob(
     return await run();
   } catch (error) {
     if (signal.aborted) return false;
-    countOutcome("failed");
+    countOutcome(error instanceof IndexDamagedError || error instanceof TreeHeadError ? "different" : "failed");
     const isTemporary =
       error instanceof LogUnavailableError || error instanceof ServerUnavailableError || isPostgresUnavailable(error);
     if (isTemporary) logger.warn({ error }, `${message}: the event log or the audit index is unavailable`);

@@ -1,6 +1,13 @@
+import { randomUUID } from "node:crypto";
+import { Readable } from "node:stream";
+import { type EventStoreDBClient, jsonEvent, type ReadAllOptions } from "@eventstore/db-client";
 import { expect } from "chai";
+import { toPurposeKey } from "../../../../command/audit/index/index-keys.ts";
+import { readIndexCheckpoint } from "../../../../command/audit/index/index-store.ts";
+import { readIndexedEvents } from "../../../../command/audit/index/read-rows.ts";
 import { startAuditService } from "../../../../command/audit/start.ts";
 import { withClient } from "../../../../deploy/local/servers/database-roles.ts";
+import { readLogEnd } from "../../../../shared/eventstore/read-log.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { parseMetrics, readSample } from "../../../support/metrics.ts";
 import { startSeparateLog } from "../../../support/own-log.ts";
@@ -70,6 +77,35 @@ describe("answers from the audit index", () => {
       await otherLog.stop();
     }
     expect((await auditor.request(`/audit/v1/events?clinic=${history.clinicId}`)).status).to.equal(200);
+  });
+
+  it("an answer does not read the log's own events, however many are between two events of a clinic", async () => {
+    const clinicId = randomUUID();
+    const append = (type: string, count: number) =>
+      world.client.appendToStream(
+        "laboratory",
+        Array.from({ length: count }, () => jsonEvent({ type, data: { clinicId } })),
+      );
+    await append("Sample", 3);
+    await append("$statistics", 500);
+    await append("Sample", 3);
+    const logEnd = await readLogEnd(world.client);
+    await eventually("the index", async () => (await readIndexCheckpoint(world.pool)).position >= logEnd);
+    let readCount = 0;
+    async function* read(options?: ReadAllOptions) {
+      for await (const item of world.client.readAll(options)) {
+        readCount += 1;
+        yield item;
+      }
+    }
+    const readAll = (options?: ReadAllOptions) => Readable.from(read(options));
+    const client: EventStoreDBClient = Object.create(world.client, { readAll: { value: readAll } });
+    const query = { keys: [toPurposeKey("clinic", clinicId)], clinicIds: null };
+    const found: unknown[] = [];
+    for await (const { auditEvent } of readIndexedEvents({ client, index: world.index }, query))
+      found.push(auditEvent.data);
+    expect(found).to.deep.equal(Array(6).fill({ clinicId }));
+    expect(readCount).to.be.below(100);
   });
 
   it("an event that the log no longer has is listed in its place with a problem, and an export of its clinic fails", async () => {

@@ -1,7 +1,10 @@
 import { expect } from "chai";
+import { z } from "zod";
 import { toKey, toPurposeKey } from "../../../../command/audit/index/index-keys.ts";
 import { type IndexRow, toEventFacts, toIndexRow } from "../../../../command/audit/index/index-row.ts";
 import type { AuditEvent } from "../../../../command/audit/log/audit-event.ts";
+import { categories } from "../../../../shared/domain/events/catalog.ts";
+import type { Category } from "../../../../shared/domain/events/category.ts";
 
 const createId = (number: number) => `00000000-0000-4000-8000-${String(number).padStart(12, "0")}`;
 const [CLINIC_ID, CUSTOMER_ID, ANIMAL_ID, APPOINTMENT_ID, OTHER_APPOINTMENT_ID] = [
@@ -111,6 +114,16 @@ const listRelatedNames = (key: string) => Object.keys(log).filter((_, index) => 
 /** Events of the appointment and its queue ticket, and a consequence of its webhook delivery. */
 const appointmentEventNames = ["requested", "confirmed", "ticket", "called", "disabled"];
 
+type JsonSchema = z.core.JSONSchema.BaseSchema;
+
+/** Lists the names of the fields in a schema that contain ids. */
+function listIdFields(schema: JsonSchema, name = ""): string[] {
+  if (schema.format === "uuid") return [name];
+  const members = Object.entries(schema.properties ?? {});
+  const inner = [schema.items ?? [], schema.anyOf ?? []].flat().map((part) => [name, part] as const);
+  return [...members, ...inner].flatMap(([field, part]) => listIdFields(part as JsonSchema, field));
+}
+
 describe("a row of the audit index", () => {
   const cases: [string, string, string[]][] = [
     ["the appointment", APPOINTMENT_ID, appointmentEventNames],
@@ -161,10 +174,59 @@ describe("a row of the audit index", () => {
     expect(withdrawn?.subjects).to.deep.equal([ANIMAL_ID, CUSTOMER_ID]);
   });
 
+  it("an event inherits from each appointment, animal, customer, application, installation and endpoint that it names", () => {
+    const schemas = (categories as readonly Category[]).flatMap(({ events }) => Object.values(events));
+    const fields = new Set(
+      schemas.flatMap((schema) => listIdFields(z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }))),
+    );
+    const others = [...fields].filter((field) => {
+      const [, row] = createRows([
+        createEvent(`animal-${ANIMAL_ID}`, 0, "AnimalRegistered", { data: { customerId: CUSTOMER_ID } }),
+        createEvent("other-1", 0, "Other", { data: { [field]: ANIMAL_ID } }),
+      ]);
+      return !row?.subjects.includes(CUSTOMER_ID);
+    });
+    expect(others).to.have.members([
+      ...["clinicId", "clinicIds", "branchId", "branchIds", "resourceId", "serviceId", "ruleId", "staffId", "userId"],
+      ...["assignmentId", "reservationId", "holdId", "ticketId", "visitId", "linkId", "lastLinkId", "membershipId"],
+      ...["credentialId", "secretId", "approvedBy", "testId", "replayId", "deliveryIds", "operatorId", "auditorId"],
+      ...["accessId", "found", "treeId"],
+    ]);
+  });
+
+  it("a reservation concerns its appointment, but not the other appointments of the day", () => {
+    const [, , row] = createRows([
+      createEvent(`appointment-${APPOINTMENT_ID}`, 0, "AppointmentRequested", { data: { animalId: ANIMAL_ID } }),
+      createEvent(`appointment-${OTHER_APPOINTMENT_ID}`, 0, "AppointmentRequested", {
+        data: { animalId: createId(41) },
+      }),
+      createEvent(`resourceDay-${createId(42)}.2026-05-06`, 0, "PlaceReserved", {
+        data: {
+          holderId: APPOINTMENT_ID,
+          reservations: [{ holderId: APPOINTMENT_ID }, { holderId: OTHER_APPOINTMENT_ID }],
+        },
+      }),
+    ]);
+    expect(row?.subjects).to.deep.equal([APPOINTMENT_ID, ANIMAL_ID]);
+  });
+
   it("an event that names more ids than the maximum has the first ones", () => {
-    const ids = Array.from({ length: 1_200 }, (_, number) => createId(10_000 + number));
+    const ids = Array.from({ length: 2_700 }, (_, number) => createId(10_000 + number));
     const [row] = createRows([createEvent("sandbox-1", 0, "SandboxReset", { data: { ids } })]);
-    expect(row?.keys).to.include.members(ids.slice(0, 1_000)).and.not.include(ids[1_000]);
+    expect(row?.keys).to.include.members(ids.slice(0, 2_500)).and.not.include(ids[2_500]);
+  });
+
+  it("an access to 500 appointments, with 900 names, belongs to all records in the response", () => {
+    const found = Array.from({ length: 3 * 500 + 900 }, (_, number) => createId(10_000 + number));
+    const data = {
+      action: "appointments",
+      asked: { clinic: CLINIC_ID, day: "2026-05-06" },
+      found,
+      clinicIds: [CLINIC_ID],
+    };
+    const [access] = createRows([createEvent(`auditAccess-${createId(30)}`, 0, "AuditAccessed", { data })]);
+    const keys = new Set(access?.keys);
+    expect(found.filter((id) => !keys.has(toPurposeKey("accessed", id)))).to.deep.equal([]);
   });
 
   it("an access belongs to the records that its query names, and to their animals, customers and clinics", () => {
@@ -192,9 +254,16 @@ describe("a row of the audit index", () => {
     expect(access?.subjects).to.deep.equal([]);
   });
 
+  it("an id in event data never matches the key of a clinic, a request or a stream", () => {
+    const ids = (["clinic", "correlation", "stream"] as const).map((purpose) => toPurposeKey(purpose, CLINIC_ID));
+    const stream = `appointment-${ids[0]}`;
+    const [row] = createRows([createEvent(stream, 0, "Other", { clinicId: ids[1] ?? null, data: { ids } })]);
+    for (const id of ids) expect([row?.keys, row?.facts.startedKeys, row?.clinics].flat()).not.to.include(id);
+  });
+
   it("an id that is no UUID has a key that is a UUID, and every release derives the same", () => {
     expect(toKey("B0B7A0A6-1F9C-4F0E-8F8B-2D4C6E8A0C11")).to.equal("b0b7a0a6-1f9c-4f0e-8f8b-2d4c6e8a0c11");
-    expect(toKey("ada")).to.equal("fdee430d-40bd-57de-eac1-86cd9790033d");
-    expect(toPurposeKey("clinic", "ada")).to.equal("f596b535-6c2e-6494-5638-6f792623f2fd");
+    expect(toKey("ada")).to.equal("fdee430d-40bd-87de-8ac1-86cd9790033d");
+    expect(toPurposeKey("clinic", "ada")).to.equal("663a2402-2b67-0c2e-f7a8-eb1442f80b78");
   });
 });

@@ -10,7 +10,7 @@ import { accessesQuery, type ClinicAccess } from "../access/list-accesses.ts";
 import { isVisible } from "../access/visibility.ts";
 import { forEachConcurrently } from "../index/read-rows.ts";
 import { type RevealedEvent, revealEvent } from "../log/audit-event.ts";
-import { readFirstEvent, readStreamEvents } from "../log/read-stream.ts";
+import { readFirstEvent, readKnownEvents } from "../log/read-stream.ts";
 import { type AuditQuery, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
 import { exactlyOne, nonEmptyRange } from "../queries/query-fields.ts";
 import {
@@ -115,7 +115,7 @@ async function findSubject(query: ReadersQuery, options: ReadOptions): Promise<R
   if (query.clinic !== undefined) return { kind: "clinic", clinicId: query.clinic, animalIds: [], events: [] };
   const kind = query.animal === undefined ? "customer" : "animal";
   const id = query[kind] ?? "";
-  const first = await readFirstEvent(options.client, `${kind}-${id}`);
+  const first = await readFirstEvent(options, `${kind}-${id}`);
   const data = first?.catalogEvent?.data;
   const isFound = first && isVisible(first.auditEvent, options.permittedClinicIds);
   if (!isFound || !data || !("clinicId" in data) || !("customerId" in data))
@@ -129,15 +129,15 @@ async function findSubject(query: ReadersQuery, options: ReadOptions): Promise<R
 }
 
 /** Reads the events of the auditors whose scope includes a clinic. */
-async function readAuditors(clinicId: string, { client, index, dataKeys }: ReadOptions): Promise<RevealedEvent[]> {
+async function readAuditors(clinicId: string, options: ReadOptions): Promise<RevealedEvent[]> {
   const events: RevealedEvent[] = [];
-  await forEachConcurrently(await index.listAuditorStreams(), async (stream) => {
-    for await (const logEvent of readStreamEvents(client, stream)) {
+  await forEachConcurrently(await options.index.listAuditorStreams(), async (stream) => {
+    for await (const logEvent of readKnownEvents(options, stream)) {
       const { catalogEvent } = logEvent;
       const isOther =
         catalogEvent?.type === "AuditorRegistered" && catalogEvent.data.clinicIds?.includes(clinicId) === false;
       if (isOther) return;
-      events.push(await revealEvent(logEvent, dataKeys));
+      events.push(await revealEvent(logEvent, options.dataKeys));
     }
   });
   return events;

@@ -58,7 +58,7 @@ export async function exportClinic(query: ExportQuery, options: ExportOptions): 
   const { client, index, signal, signer, exportedBy, accessId, now, readsLog = false } = options;
   const clinicStream = toStreamName(clinicStreams, query.clinic);
   const isPermitted = options.permittedClinicIds?.includes(query.clinic) ?? true;
-  if (!isPermitted || !(await readFirstEvent(client, clinicStream))) throw new StreamNotFoundError(clinicStream);
+  if (!isPermitted || !(await readFirstEvent(options, clinicStream))) throw new StreamNotFoundError(clinicStream);
   const endPosition = readsLog ? await readLogEnd(client) : await index.awaitLogEnd(client);
   const stored = { from: query.from ?? null, to: query.to ?? now };
   const events = readsLog

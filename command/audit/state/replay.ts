@@ -21,7 +21,7 @@ import { endpointAggregate } from "../../../shared/domain/partner/webhook-endpoi
 import { toSandbox } from "../../operations/sandbox-operations.ts";
 import { isVisible } from "../access/visibility.ts";
 import { type AuditEvent, revealEvent } from "../log/audit-event.ts";
-import { readStreamEvents } from "../log/read-stream.ts";
+import { readKnownEvents } from "../log/read-stream.ts";
 import { type AuditQuery, type ItemStream, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
 import { getCategoryName, streamField } from "../queries/query-fields.ts";
 import { type Change, findChanges } from "./changes.ts";
@@ -80,17 +80,17 @@ export class UnreadableStreamError extends Error {
  */
 export async function* foldStream(
   stream: string,
-  { client, dataKeys, permittedClinicIds }: ReadOptions,
+  options: ReadOptions,
   isIncluded: (event: AuditEvent) => boolean = () => true,
 ): AsyncGenerator<StateTransition, void> {
   const fold = getFold(stream);
   let state: unknown;
   let problem: string | undefined;
-  for await (const logEvent of readStreamEvents(client, stream)) {
+  for await (const logEvent of readKnownEvents(options, stream)) {
     const { auditEvent } = logEvent;
-    if (!isVisible(auditEvent, permittedClinicIds) || !isIncluded(auditEvent)) continue;
+    if (!isVisible(auditEvent, options.permittedClinicIds) || !isIncluded(auditEvent)) continue;
     const stateBefore = state;
-    const { auditEvent: event, recorded } = await revealEvent(logEvent, dataKeys);
+    const { auditEvent: event, recorded } = await revealEvent(logEvent, options.dataKeys);
     if (typeof recorded === "string")
       problem ??= `stream ${stream} cannot be read at revision ${event.revision}: ${recorded}`;
     else if (problem === undefined) state = fold(stateBefore, recorded);

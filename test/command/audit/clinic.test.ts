@@ -29,7 +29,7 @@ import {
   createTestOperatorContext,
   installApplication,
 } from "../../support/partner.ts";
-import { useAuditWorld } from "./world.ts";
+import { createClinicWithHistory, useAuditWorld } from "./world.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -269,6 +269,24 @@ describe("a clinic at a time, and who could read its records", () => {
       false,
     ]);
     Object.assign(auditor, await world.registerAuditor([clinicId]));
+  });
+
+  it("the events of a deleted clinic, customer or auditor stream still count, because the log has them", async () => {
+    const { clinicId, customerId, animalId } = await createClinicWithHistory(world.log);
+    const [reader, deleted] = [await world.registerAuditor([clinicId]), await world.registerAuditor([clinicId])];
+    const list = async () => (await reader.request(`/audit/v1/events?stream=customer-${customerId}`)).lines;
+    const eventsBefore = await list();
+    for (const stream of [`clinic-${clinicId}`, `customer-${customerId}`, `auditor-${deleted.auditorId}`])
+      await world.client.deleteStream(stream);
+    expect(await list()).to.deep.equal(eventsBefore);
+    const { status, text } = await reader.request(`/audit/v1/export?clinic=${clinicId}`);
+    expect([status, text.includes('"ClinicRegistered"')]).to.deep.equal([200, true]);
+    const { body } = await reader.request(`/audit/v1/clinic-state?clinic=${clinicId}`);
+    expect([body.timeZone, body.clinic?.status]).to.deep.equal(["Europe/Istanbul", "active"]);
+    for (const query of [`clinic=${clinicId}`, `customer=${customerId}`, `animal=${animalId}`])
+      expect(find(await requestReaders(query, reader), deleted.auditorId), query).to.have.length(1);
+    const accesses = (await reader.request(`/audit/v1/accesses?stream=clinic-${clinicId}`)).lines;
+    expect(accesses.map(({ action }) => action)).to.include.members(["export", "clinic-state", "accesses"]);
   });
 
   it("GET /audit/v1/readers contains the recorded accesses, and ends all spans at the erasure of the owner", async () => {

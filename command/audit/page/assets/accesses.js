@@ -139,12 +139,12 @@ function describeActor(actor, auditorName) {
 }
 
 /** Returns the lines of an access. Times are in the clinic's time zone. */
-function describeAccess({ at, actor, auditorName, action, relation, asked, found }, clinicId) {
+function describeAccess({ at, actor, auditorName, action, relation, asked, found, problem }, clinicId) {
   const who = describeActor(actor, auditorName);
   const note = actor?.note ? ` (${actor.note}) ` : " ";
   const possible = relation === "possible" ? createTag("possibly included") : "";
   const what = [h("strong", {}, ACTION_TEXTS[action] ?? action), " by ", ...who, note, possible];
-  return [what, [createTime(at, clinicId)], describeQuery(asked, found, clinicId)];
+  return [what, [createTime(at, clinicId)], problem ? [problem] : describeQuery(asked, found, clinicId)];
 }
 
 function describeQuery(asked, found, clinicId) {

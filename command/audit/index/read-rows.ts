@@ -20,7 +20,7 @@ export interface IndexedEvent extends LogEvent {
 export const MISSING_IN_LOG = "missing_in_log";
 
 /** Problem of an event that the index knows, but the log cannot return. */
-const UNREADABLE_IN_LOG = "unreadable_in_log";
+export const UNREADABLE_IN_LOG = "unreadable_in_log";
 
 /** Number of events that are read at a time. The limit saves memory if a reader stops early. */
 const PAGE_SIZE = 200;

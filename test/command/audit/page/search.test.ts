@@ -211,6 +211,12 @@ describe("the searches of the page /audit", function () {
     expect([clinic, group, verify, file]).to.eql(["clinic", "audit", "verify", download.suggestedFilename()]);
     const result = await runAuditCommand([verify, await download.path(), ...options]);
     expect([result.code, result.errorLines]).to.deep.equal([0, []]);
+    const message = "The log does not return revision 2 of clinic-1.";
+    const lastLine = JSON.stringify({ error: "events_missing", message });
+    await page.route("**/export?*", (route) => route.fulfill({ body: `{"actor":null}\n${lastLine}\n` }), { times: 1 });
+    await audit.clickButton("Export");
+    await page.locator("#search-alert", { hasText: message }).waitFor();
+    expect(await page.locator("#export-status").innerText()).to.equal("");
   });
 
   it("an auditor of several clinics searches all of them from one field, with the keyboard only, and no other clinic", async () => {

@@ -163,6 +163,8 @@ function describeParameter(name, value, clinicId) {
   if (["from", "to", "at"].includes(name) && /^\d{4}-\d\d-\d\dT/.test(value))
     return [createLocalTime(new Date(value).toISOString(), clinicId)];
   if (name !== "stream") return [createNamedId(value)];
-  const [category, id] = splitStreamName(value);
-  return [`${formatName(category)} `, createNamedId(id)];
+  return value.split(",").flatMap((stream) => {
+    const [category, id] = splitStreamName(stream);
+    return [`${formatName(category)} `, createNamedId(id), " "];
+  });
 }

@@ -176,6 +176,17 @@ describe("the events on the page /audit", function () {
     await page.unroute("**/events?*");
   });
 
+  it("the deliveries of several appointments are one request, because each request is a recorded access", async () => {
+    await audit.search("clinic", history.clinicId);
+    const requests = await audit.listRequests(async () => {
+      await audit.openTab("Deliveries");
+      await page.getByRole("article").first().waitFor();
+    });
+    expect(requests.map(({ pathname }) => pathname)).to.deep.equal(["/audit/v1/deliveries"]);
+    expect(requests[0]?.searchParams.get("stream")?.split(",")).to.include(history.stream).and.have.length.above(1);
+    await audit.openTab("Timeline");
+  });
+
   it("a screen reader hears what a click has changed in a list", async () => {
     await audit.search("appointment", history.appointmentId);
     const expectAnnouncement = (text: string | RegExp) => page.getByRole("status").filter({ hasText: text }).waitFor();

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { expect } from "chai";
+import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
 import { runAuditCommand } from "../cli-terminal.ts";
 import { createClinicWithHistory, fillReadModels } from "../world.ts";
 import { type AuditPage, startAuditPage } from "./audit-page.ts";
@@ -252,6 +253,15 @@ describe("the searches of the page /audit", function () {
     await page.getByLabel("Part of a name").fill("yilmaz");
     await audit.clickButton("Search the selected clinic");
     await page.getByText("1 name matches", { exact: true }).waitFor();
+    const setZone = `UPDATE ${READ_MODEL_SCHEMA}.clinic SET timezone = 'Europe/Zurich' WHERE clinic_id = $1`;
+    await audit.database.admin.query(setZone, [otherHistory.clinicId]);
+    await page.reload();
+    await page.getByText("the newest first").waitFor();
+    await page.getByLabel("Clinic", { exact: true }).selectOption(history.clinicId);
+    await page.getByText("Time zone Europe/Istanbul.").waitFor();
+    const search = `#appointment=${otherHistory.appointmentId}&from=2026-05-04T08:05:00.000Z`;
+    await audit.awaitSearch(() => page.evaluate(`location.hash = "${search}"`));
+    expect(await page.getByLabel("From (Europe/Zurich)", { exact: true }).inputValue()).to.equal("2026-05-04T10:05");
   });
 
   it("the page caused no errors, no requests to other origins, and no URLs with names or credentials", () => {

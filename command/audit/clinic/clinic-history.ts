@@ -75,9 +75,9 @@ export class StreamStates {
   readonly #states = new Map<string, unknown>();
 
   /** Adds the next event of a stream. An event that this release cannot read does not change the state. */
-  add({ auditEvent: { stream, revision }, recorded }: RevealedEvent): void {
-    if (typeof recorded === "string") this.problems.push(`${stream} @ ${revision}: ${recorded}`);
-    else this.#states.set(stream, getFold(stream)(this.#states.get(stream), recorded));
+  add({ auditEvent: { stream, revision, problem }, recorded }: RevealedEvent): void {
+    if (problem !== undefined) this.problems.push(`${stream} @ ${revision}: ${problem}`);
+    if (typeof recorded !== "string") this.#states.set(stream, getFold(stream)(this.#states.get(stream), recorded));
   }
 
   get<State>(stream: string): State | undefined {

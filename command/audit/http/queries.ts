@@ -142,7 +142,8 @@ async function readPage(stream: ItemStream<unknown>): Promise<{ items: unknown[]
     if (done) return { items, end: value };
     if (items.length === MAX_NAMED_ITEMS) {
       await stream.return({});
-      return { items, end: { next: (items.at(-1) as { position?: string }).position ?? null } };
+      const last = items.at(-1) as { position: string } | { event: { position: string } };
+      return { items, end: { next: "event" in last ? last.event.position : last.position } };
     }
     items.push(value);
   }

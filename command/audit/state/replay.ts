@@ -23,10 +23,10 @@ import { isVisible } from "../access/visibility.ts";
 import { type AuditEvent, revealEvent } from "../log/audit-event.ts";
 import { readKnownEvents } from "../log/read-stream.ts";
 import { type AuditQuery, type ItemStream, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
-import { getCategoryName, streamField } from "../queries/query-fields.ts";
+import { getCategoryName, positionField, streamField } from "../queries/query-fields.ts";
 import { type Change, findChanges } from "./changes.ts";
 
-const replayQuerySchema = z.strictObject({ stream: streamField });
+const replayQuerySchema = z.strictObject({ stream: streamField, after: positionField.optional() });
 
 export interface ReplayStep {
   event: AuditEvent;
@@ -44,13 +44,14 @@ export interface ReplayStep {
 export const replayQuery: AuditQuery<typeof replayQuerySchema, ItemStream<ReplayStep>> = {
   action: "replay",
   schema: replayQuerySchema,
-  run: async ({ stream }, options) => replayStream(stream, options),
+  run: async ({ stream, after }, options) => replayStream(stream, after, options),
 };
 
-async function* replayStream(stream: string, options: ReadOptions): ItemStream<ReplayStep> {
+async function* replayStream(stream: string, after = -1n, options: ReadOptions): ItemStream<ReplayStep> {
   let isFound = false;
   for await (const { event, stateBefore, stateAfter, problem } of foldStream(stream, options)) {
     isFound = true;
+    if (BigInt(event.position) <= after) continue;
     if (problem !== undefined) yield { event, changes: [], state: null, problem };
     else yield { event, changes: findChanges(stateBefore, stateAfter), state: stateAfter ?? null };
   }

@@ -3,6 +3,9 @@ import { readdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
+import { auditCommandLine } from "../command/audit/cli/command-line.ts";
+import { clinicCommandLine } from "../command/cli/command-line.ts";
+import { projectionCommandLine } from "../projection/cli/command-line.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -50,6 +53,21 @@ describe("the Markdown documents", () => {
       }
     }
     expect(unknownScripts).to.deep.equal([]);
+  });
+
+  it("the Markdown documents name only commands that exist", async () => {
+    const commandLines = [clinicCommandLine, auditCommandLine, projectionCommandLine];
+    const commands = commandLines.flatMap(({ program, commands }) => commands.map(({ name }) => `${program} ${name} `));
+    const unknownCommands: string[] = [];
+    for (const { name, text } of await readDocuments()) {
+      const code = text.match(/^```[\s\S]*?^```|`[^`]+`/gm)?.map((part) => part.replace(/^(`[^`]*)\n/, "$1 ")) ?? [];
+      const calls = code.join("\n").replaceAll(/npm run (?:-s )?(?:clinic|(audit|projection)) -- /g, "clinic $1 ");
+      // A container or service of this name can come before the command.
+      for (const [call] of calls.matchAll(/(?<=^|[ `(])clinic +(?!clinic p)[a-z][a-z-]*( [a-z][a-z-]+){1,2}/gm))
+        if (!commands.some((command) => `${call} `.replace(/ +/, " ").startsWith(command)))
+          unknownCommands.push(`${name}: ${call}`);
+    }
+    expect(unknownCommands).to.deep.equal([]);
   });
 
   it("all Markdown documents are reachable from the README through links", async () => {

@@ -76,8 +76,8 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
     .get("audit.deliveries", "/deliveries", authorize, async (ctx) => {
       const query = readQuery(ctx.query, deliveriesQuerySchema);
       const deliveries = await findDeliveries(pool, query, ctx.state.auditor.clinicIds);
-      const found = describeDelivered(deliveries);
-      const names = await recordNamedAccess(options, ctx, "deliveries", query, deliveries, found);
+      const found = describeDelivered(query, deliveries);
+      const names = await recordNamedAccess(options, ctx, "deliveries", { ...ctx.query }, deliveries, found);
       ctx.body = { ok: true, deliveries, names };
     })
     .get("audit.clinics", "/clinics", authorize, sendClinics(options))

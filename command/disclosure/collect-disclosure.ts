@@ -1,4 +1,3 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import type { z } from "zod";
 import { toStreamName } from "../../shared/domain/events/category.ts";
@@ -44,9 +43,9 @@ export async function collectDisclosure(
   { clinicId, customerId }: { clinicId: string; customerId: string },
   context: CommandContext,
 ) {
-  const { log, client, pool } = dependencies;
-  const { name, timezone } = requireExisting(await readClinicRegistration(client, clinicId), "clinic");
-  await requireCustomer(client, clinicId, customerId);
+  const { log, pool } = dependencies;
+  const { name, timezone } = requireExisting(await readClinicRegistration(dependencies, clinicId), "clinic");
+  await requireCustomer(dependencies, clinicId, customerId);
   const query = { clinic: clinicId, customer: customerId };
   const access = { auditorId: null, action: "disclose", query, found: [customerId] } as const;
   const id = await recordAccess(log, access, context);
@@ -138,8 +137,8 @@ function describeMissingEvents({ unreadableEvents, deletedStreams }: PersonRecor
  * @throws {DomainError} `customer_not_found`
  * @throws {EventSchemaError} if this release cannot read the customer's registration
  */
-async function requireCustomer(client: EventStoreDBClient, clinicId: string, customerId: string): Promise<void> {
-  const firstEvent = await readFirstEvent(client, toStreamName(customerStreams, customerId));
+async function requireCustomer(indexedLog: IndexedLog, clinicId: string, customerId: string): Promise<void> {
+  const firstEvent = await readFirstEvent(indexedLog, toStreamName(customerStreams, customerId));
   const problem = firstEvent?.auditEvent.problem;
   if (problem !== undefined) throw new EventSchemaError(problem);
   const { catalogEvent } = firstEvent ?? {};

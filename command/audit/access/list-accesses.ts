@@ -1,4 +1,3 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
 import type { Aggregate } from "../../../shared/domain/aggregate.ts";
 import { auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
@@ -12,11 +11,12 @@ import { isDecryptionError } from "../../../shared/personal-data/decrypt-events.
 import { loadAggregate } from "../../handling/handle.ts";
 import type { RowQuery } from "../index/audit-index.ts";
 import { SHARED_ACCESS_KEY, toPurposeKey } from "../index/index-keys.ts";
-import { readIndexedEvents } from "../index/read-rows.ts";
+import { type IndexedLog, readIndexedEvents } from "../index/read-rows.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { readFirstEvent } from "../log/read-stream.ts";
 import { type AuditQuery, type ItemStream, limitItems, type ReadOptions } from "../queries/audit-query.ts";
 import {
+  getEventTime,
   getSubject,
   nonEmptyRange,
   oneSubject,
@@ -47,14 +47,15 @@ type AccessesQuery = z.output<typeof accessesQuerySchema>;
  */
 type AccessRelation = "certain" | "possible";
 
-export interface ClinicAccess extends Pick<AuditEvent, "position" | "actor"> {
+export interface ClinicAccess extends Pick<AuditEvent, "position" | "actor" | "problem"> {
   accessId: string;
   at: string;
   /** Name of the auditor. Null if an operator made the access, or if the name is unavailable. */
   auditorName: string | null;
-  action: AuditAction;
+  /** `unknown` if `problem` says why the recorded access cannot be read. */
+  action: AuditAction | "unknown";
   relation: AccessRelation;
-  /** Parameters of the recorded query; null if the access may have concerned clinics outside the reader's scope. */
+  /** Parameters of the recorded query; null if unknown, or if it may have concerned clinics outside the reader's scope. */
   asked: Record<string, unknown> | null;
   /** Recorded ids of the records in the response; empty if `asked` is null. */
   found: string[];
@@ -78,7 +79,7 @@ async function* readAccesses(query: AccessesQuery, options: ReadOptions): AsyncG
   if (!subject) return;
   const personalLog = createEventLog(client, { dataKeys });
   const findScope = remember((id) =>
-    readAuditorScope(client, id).catch(async (error: unknown) => {
+    readAuditorScope(options, id).catch(async (error: unknown) => {
       if (await concernsOneStream(personalLog, error)) return null;
       throw error;
     }),
@@ -89,21 +90,22 @@ async function* readAccesses(query: AccessesQuery, options: ReadOptions): AsyncG
   const pageSize = Math.min(MAX_PAGE_SIZE, query.limit ?? MAX_PAGE_SIZE);
   for await (const { auditEvent, catalogEvent, row } of readIndexedEvents(options, rowQuery, undefined, pageSize)) {
     if (signal?.aborted) return;
-    if (catalogEvent?.type !== "AuditAccessed") continue;
-    const { data } = catalogEvent;
-    const scope = data.auditorId === null ? null : await findScope(data.auditorId);
+    const data = catalogEvent?.type === "AuditAccessed" ? catalogEvent.data : undefined;
+    const { id: accessId, position, actor, problem } = auditEvent;
+    const auditorId = actor?.type === "auditor" ? actor.id : null;
+    const scope = auditorId === null ? null : await findScope(auditorId);
     if (scope && !scope.some((id) => clinicIds.includes(id))) continue;
     const relation = row.isCertain ? "certain" : "possible";
     const isWithinScope =
       !permittedClinicIds ||
-      ((relation === "certain" || data.clinicIds.length > 0) &&
-        data.clinicIds.every((id) => permittedClinicIds.includes(id)));
-    const { accessId, action, asked, found } = data;
+      ((relation === "certain" || data?.clinicIds.length) &&
+        data?.clinicIds.every((id) => permittedClinicIds.includes(id)));
     yield {
-      ...{ accessId, at: catalogEvent.metadata.occurredAt, position: auditEvent.position, actor: auditEvent.actor },
-      auditorName: data.auditorId === null ? null : await findAuditorName(data.auditorId),
-      ...{ action, relation },
-      ...(isWithinScope ? { asked, found } : { asked: null, found: [] }),
+      ...{ accessId, at: getEventTime(auditEvent, "occurred"), position, actor },
+      auditorName: auditorId === null ? null : await findAuditorName(auditorId),
+      ...{ action: data?.action ?? "unknown", relation },
+      ...(data && isWithinScope ? { asked: data.asked, found: data.found } : { asked: null, found: [] }),
+      ...(problem !== undefined && { problem }),
     };
   }
 }
@@ -122,7 +124,7 @@ interface AccessSubject extends Pick<RowQuery, "keys" | "possibleKeys"> {
  * Returns the index keys for accesses to the queried subject. Returns undefined if the reader may not see the subject.
  */
 async function findSubject(query: AccessesQuery, options: ReadOptions): Promise<AccessSubject | undefined> {
-  const { client, index, permittedClinicIds } = options;
+  const { index, permittedClinicIds } = options;
   const toSubject = (ids: readonly string[], clinicIds: readonly string[]) => ({
     keys: ids.map((id) => toPurposeKey("accessed", id)),
     possibleKeys: [...clinicIds.map((id) => toPurposeKey("accessed clinic", id)), SHARED_ACCESS_KEY],
@@ -133,7 +135,7 @@ async function findSubject(query: AccessesQuery, options: ReadOptions): Promise<
     return toSubject([query.clinic], [query.clinic]);
   }
   if (query.stream !== undefined) {
-    const firstEvent = (await readFirstEvent(client, query.stream))?.auditEvent;
+    const firstEvent = (await readFirstEvent(options, query.stream))?.auditEvent;
     if (!firstEvent || !isVisible(firstEvent, permittedClinicIds)) return undefined;
     return toSubject([query.stream.slice(query.stream.indexOf("-") + 1)], getClinicIds(firstEvent));
   }
@@ -159,8 +161,8 @@ export function remember<Result>(find: (id: string) => Promise<Result>): (id: st
  * @returns ids of the permitted clinics; null for all clinics, or if this release cannot read the registration
  * @throws {LogUnavailableError}
  */
-async function readAuditorScope(client: EventStoreDBClient, auditorId: string): Promise<readonly string[] | null> {
-  const event = (await readFirstEvent(client, toStreamName(auditorStreams, auditorId)))?.catalogEvent;
+async function readAuditorScope(log: IndexedLog, auditorId: string): Promise<readonly string[] | null> {
+  const event = (await readFirstEvent(log, toStreamName(auditorStreams, auditorId)))?.catalogEvent;
   return event?.type === "AuditorRegistered" ? event.data.clinicIds : null;
 }
 

@@ -61,9 +61,10 @@ function formatPlace({ stream, revision }: AuditEvent): string {
   return `${stream} @ ${revision}`;
 }
 
-export function formatAccess({ at, actor, auditorName, action, relation, asked }: ClinicAccess): string {
+export function formatAccess({ at, actor, auditorName, action, relation, asked, problem }: ClinicAccess): string {
   const name = auditorName === null ? "" : ` ${auditorName}`;
-  const cells = [at, action.padEnd(12), relation.padEnd(8), `${formatActor(actor)}${name}`, JSON.stringify(asked)];
+  const query = problem ?? JSON.stringify(asked);
+  const cells = [at, action.padEnd(12), relation.padEnd(8), `${formatActor(actor)}${name}`, query];
   return escapeControlCharacters(cells.join("  "));
 }
 
@@ -81,7 +82,7 @@ const COLUMNS: Record<string, readonly string[]> = {
   resources: ["name", "type", "capacity", "branchId", "id"],
   installations: ["name", "scopes", "animalAccess", "branchIds", "applicationId"],
   readers: ["from", "to", "kind", "name", "access", "id"],
-  accesses: ["at", "action", "relation", "actor", "auditorName", "asked"],
+  accesses: ["at", "action", "relation", "actor", "auditorName", "asked", "problem"],
   changes: ["at", "text", "actor", "path", "before", "after"],
 };
 

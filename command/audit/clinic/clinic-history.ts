@@ -7,9 +7,9 @@ import { fromLocalTime } from "../../../shared/domain/time/local-time.ts";
 import { type Instant, toInstantInRange } from "../../../shared/domain/time/rfc3339.ts";
 import { forEachConcurrently } from "../../../shared/runtime/work.ts";
 import { isVisible } from "../access/visibility.ts";
-import { readIndexedEvents } from "../index/read-rows.ts";
+import { forEachConcurrently, type IndexedLog, readIndexedEvents } from "../index/read-rows.ts";
 import { type RevealedEvent, revealEvent } from "../log/audit-event.ts";
-import { readClinicRegistration, readStreamEvents } from "../log/read-stream.ts";
+import { readClinicRegistration, readKnownEvents } from "../log/read-stream.ts";
 import { type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
 import { toSubjectKey } from "../queries/query-fields.ts";
 import { getFold } from "../state/replay.ts";
@@ -47,12 +47,10 @@ export async function readClinicHistory(
   clinicId: string,
   options: ReadOptions,
 ): Promise<{ timeZone: string; events: RevealedEvent[] }> {
-  const { client, permittedClinicIds } = options;
-  const isPermitted = permittedClinicIds?.includes(clinicId) ?? true;
-  const registration = isPermitted ? await readClinicRegistration(client, clinicId) : undefined;
-  if (!registration) throw new StreamNotFoundError(`clinic-${clinicId}`);
   const events = await readHistory([toSubjectKey({ kind: "clinic", id: clinicId })], TYPES, options);
-  return { timeZone: registration.timezone, events };
+  if (events.length === 0) throw new StreamNotFoundError(`clinic-${clinicId}`);
+  const registration = await readClinicRegistration(options, clinicId);
+  return { timeZone: registration?.timezone ?? "UTC", events };
 }
 
 /**
@@ -78,9 +76,9 @@ export class StreamStates {
   readonly #states = new Map<string, unknown>();
 
   /** Adds the next event of a stream. An event that this release cannot read does not change the state. */
-  add({ auditEvent: { stream, revision }, recorded }: RevealedEvent): void {
-    if (typeof recorded === "string") this.problems.push(`${stream} @ ${revision}: ${recorded}`);
-    else this.#states.set(stream, getFold(stream)(this.#states.get(stream), recorded));
+  add({ auditEvent: { stream, revision, problem }, recorded }: RevealedEvent): void {
+    if (problem !== undefined) this.problems.push(`${stream} @ ${revision}: ${problem}`);
+    if (typeof recorded !== "string") this.#states.set(stream, getFold(stream)(this.#states.get(stream), recorded));
   }
 
   get<State>(stream: string): State | undefined {
@@ -103,7 +101,7 @@ export interface InstalledApplication {
 
 /** Reads the applications that were ever installed at a clinic, by id. */
 export async function readApplications(
-  { client }: Pick<ReadOptions, "client">,
+  log: IndexedLog,
   history: readonly RevealedEvent[],
 ): Promise<Map<string, InstalledApplication>> {
   const applications = new Map<string, InstalledApplication>();
@@ -113,7 +111,7 @@ export async function readApplications(
     if (typeof applicationId === "string") applications.set(applicationId, { name: null, revokedAt: null });
   }
   await forEachConcurrently(applications, async ([id, application]) => {
-    for await (const { auditEvent, catalogEvent } of readStreamEvents(client, `partnerApplication-${id}`)) {
+    for await (const { auditEvent, catalogEvent } of readKnownEvents(log, `partnerApplication-${id}`)) {
       if (catalogEvent?.type === "ApplicationRegistered") application.name = catalogEvent.data.name;
       if (catalogEvent?.type === "ApplicationRevoked") application.revokedAt ??= auditEvent.storedAt;
     }

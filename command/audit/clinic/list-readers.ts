@@ -10,7 +10,7 @@ import { forEachConcurrently } from "../../../shared/runtime/work.ts";
 import { accessesQuery, type ClinicAccess } from "../access/list-accesses.ts";
 import { isVisible } from "../access/visibility.ts";
 import { type RevealedEvent, revealEvent } from "../log/audit-event.ts";
-import { readFirstEvent, readStreamEvents } from "../log/read-stream.ts";
+import { readFirstEvent, readKnownEvents } from "../log/read-stream.ts";
 import { type AuditQuery, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
 import { exactlyOne, nonEmptyRange } from "../queries/query-fields.ts";
 import {
@@ -96,26 +96,28 @@ export const readersQuery: AuditQuery<typeof readersQuerySchema, Readers> = {
 
 interface ReadSubject {
   kind: (typeof READER_KINDS)[number];
+  id: string;
   clinicId: string;
   /** The customer, or the owner of the animal; undefined for a clinic. */
   customerId?: string;
   /** Ids of the animals whose links can give applications access. */
   animalIds: string[];
-  /** Registration and erasure of the customer, and consent events of the animals. */
+  /** Registrations, erasures of the customer, and consents for the animals. */
   events: RevealedEvent[];
 }
 
 const SUBJECT_TYPES = [
   ...["AnimalLinked", "AnimalLinkWithdrawn", "AnimalConsentSummarized", "CustomerRegistered", "CustomerDataErased"],
-  "AnimalRegistered",
+  ...["AnimalRegistered", "AnimalDetailsChanged", "AnimalWeighed"],
 ];
 
 /** @throws {StreamNotFoundError} if the subject does not exist, or the reader may not see it */
 async function findSubject(query: ReadersQuery, options: ReadOptions): Promise<ReadSubject> {
-  if (query.clinic !== undefined) return { kind: "clinic", clinicId: query.clinic, animalIds: [], events: [] };
+  if (query.clinic !== undefined)
+    return { kind: "clinic", id: query.clinic, clinicId: query.clinic, animalIds: [], events: [] };
   const kind = query.animal === undefined ? "customer" : "animal";
   const id = query[kind] ?? "";
-  const first = await readFirstEvent(options.client, `${kind}-${id}`);
+  const first = await readFirstEvent(options, `${kind}-${id}`);
   const data = first?.catalogEvent?.data;
   const isFound = first && isVisible(first.auditEvent, options.permittedClinicIds);
   if (!isFound || !data || !("clinicId" in data) || !("customerId" in data))
@@ -125,19 +127,24 @@ async function findSubject(query: ReadersQuery, options: ReadOptions): Promise<R
   const registrations = events.filter(({ auditEvent: { type } }) => type === "AnimalRegistered");
   const animalIds =
     kind === "animal" ? [id] : registrations.map(({ auditEvent: { stream } }) => stream.slice("animal-".length));
-  return { kind, clinicId, customerId, animalIds, events: events.filter((event) => !registrations.includes(event)) };
+  // An erasure of only the animals ends no access to data that was recorded later.
+  const lastChange = events.findLastIndex(({ auditEvent: { stream } }) => stream === `animal-${id}`);
+  const isEarlierErasure = ({ auditEvent: { type } }: RevealedEvent, index: number) =>
+    index < lastChange && type === "CustomerDataErased";
+  const valid = events.filter((event, index) => !isEarlierErasure(event, index));
+  return { kind, id, clinicId, customerId, animalIds, events: valid };
 }
 
 /** Reads the events of the auditors whose scope includes a clinic. */
-async function readAuditors(clinicId: string, { client, index, dataKeys }: ReadOptions): Promise<RevealedEvent[]> {
+async function readAuditors(clinicId: string, options: ReadOptions): Promise<RevealedEvent[]> {
   const events: RevealedEvent[] = [];
-  await forEachConcurrently(await index.listAuditorStreams(), async (stream) => {
-    for await (const logEvent of readStreamEvents(client, stream)) {
+  await forEachConcurrently(await options.index.listAuditorStreams(), async (stream) => {
+    for await (const logEvent of readKnownEvents(options, stream)) {
       const { catalogEvent } = logEvent;
       const isOther =
         catalogEvent?.type === "AuditorRegistered" && catalogEvent.data.clinicIds?.includes(clinicId) === false;
       if (isOther) return;
-      events.push(await revealEvent(logEvent, dataKeys));
+      events.push(await revealEvent(logEvent, options.dataKeys));
     }
   });
   return events;
@@ -194,10 +201,11 @@ function findSpans(
 }
 
 function listCurrent(facts: AccessFacts, time: Instant): CurrentReader[] {
-  const { kind, clinicId, customerId } = facts.subject;
+  const { kind, id, clinicId, customerId } = facts.subject;
   const { states } = facts;
   const clinic = states.get<Clinic>(`clinic-${clinicId}`);
-  if (!clinic) return [];
+  const isRegistered = kind === "clinic" || states.get(`${kind}-${id}`) !== undefined;
+  if (!clinic || !isRegistered) return [];
   const erased = states.get<{ erasedCategories: string[] }>(`customer-${customerId}`)?.erasedCategories ?? [];
   if (erased.includes(kind === "animal" ? "animal" : "contact")) return [];
   const members = isOperational(clinic, time) ? states.list<Membership>("membership") : [];
@@ -233,6 +241,7 @@ function toApplication(
 ): CurrentReader[] {
   const { name = null, revokedAt = null } = applications.get(id) ?? {};
   if (status !== "approved" || (revokedAt !== null && revokedAt <= time)) return [];
+  if (subject.kind !== "clinic" && !scopes.some((scope) => RECORD_SCOPES.includes(scope))) return [];
   const access: string[] = [...scopes];
   if (subject.kind === "clinic" || animalAccess === "all") access.push(`${animalAccess} animals`);
   else {
@@ -256,6 +265,11 @@ const PERMISSION_TEXTS: Partial<Record<string, string>> = {
 
 /** Permissions with which a member can see customers and animals in the portal. */
 const RECORD_PERMISSIONS: readonly string[] = ["view_clinical", "manage_schedule"];
+
+/** Scopes with which an application can see records of customers and animals. */
+const RECORD_SCOPES: readonly string[] = [
+  ...["appointments:read", "appointments:write", "animals:link", "webhooks:read", "webhooks:write"],
+];
 
 /** Lists the times at which access can end without an event in the history. */
 function listExpiries(

@@ -5,7 +5,7 @@ import { instant, uuid } from "../../../shared/domain/events/fields.ts";
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { isVisible } from "../access/visibility.ts";
 import { toPurposeKey } from "../index/index-keys.ts";
-import { MISSING_IN_LOG, readIndexedEvents } from "../index/read-rows.ts";
+import { MISSING_IN_LOG, readIndexedEvents, UNREADABLE_IN_LOG } from "../index/read-rows.ts";
 import { type AuditEvent, toLogEvent } from "../log/audit-event.ts";
 import { readFirstEvent } from "../log/read-stream.ts";
 import { isOfLog, type ScanOptions, scanLog } from "../log/scan.ts";
@@ -39,7 +39,7 @@ interface ExportOptions extends Pick<ReadOptions, "client" | "index" | "signal" 
   onProgress?: ScanOptions["onProgress"];
 }
 
-/** The log lacks events that belong to the export. The message names the first 10 of these events. */
+/** The log does not return events that belong to the export. The message names the first 10 of these events. */
 export class MissingEventsError extends Error {
   override readonly name = "MissingEventsError";
 }
@@ -58,7 +58,7 @@ export async function exportClinic(query: ExportQuery, options: ExportOptions): 
   const { client, index, signal, signer, exportedBy, accessId, now, readsLog = false } = options;
   const clinicStream = toStreamName(clinicStreams, query.clinic);
   const isPermitted = options.permittedClinicIds?.includes(query.clinic) ?? true;
-  if (!isPermitted || !(await readFirstEvent(client, clinicStream))) throw new StreamNotFoundError(clinicStream);
+  if (!isPermitted || !(await readFirstEvent(options, clinicStream))) throw new StreamNotFoundError(clinicStream);
   const endPosition = readsLog ? await readLogEnd(client) : await index.awaitLogEnd(client);
   const stored = { from: query.from ?? null, to: query.to ?? now };
   const events = readsLog
@@ -81,7 +81,7 @@ async function* readWholeLog(
     if (!isOfLog(event)) yield toLogEvent(event, position).auditEvent;
 }
 
-/** @throws {MissingEventsError} after the last event, if the log lacks events that the index contains */
+/** @throws {MissingEventsError} after the last event, if the log does not return events that the index contains */
 async function* readClinicEvents(
   clinicId: string,
   { from, to }: Manifest["stored"],
@@ -93,13 +93,14 @@ async function* readClinicEvents(
   const missing: string[] = [];
   for await (const { auditEvent } of readIndexedEvents(options, query)) {
     if (options.signal?.aborted) return;
-    if (auditEvent.problem === MISSING_IN_LOG) missing.push(`revision ${auditEvent.revision} of ${auditEvent.stream}`);
+    const { problem, revision, stream } = auditEvent;
+    if (problem === MISSING_IN_LOG || problem === UNREADABLE_IN_LOG) missing.push(`revision ${revision} of ${stream}`);
     else yield auditEvent;
   }
   if (missing.length > 0) {
     const rest = missing.length > MAX_NAMED_EVENTS ? ` and ${missing.length - MAX_NAMED_EVENTS} more` : "";
     throw new MissingEventsError(
-      `The log lacks ${missing.slice(0, MAX_NAMED_EVENTS).join(", ")}${rest}. Their streams were deleted.`,
+      `The log does not return ${missing.slice(0, MAX_NAMED_EVENTS).join(", ")}${rest}. Their streams were deleted, or the log cannot read them.`,
     );
   }
 }

@@ -8,7 +8,7 @@ import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import { type Access, recordAccess } from "../access/record-access.ts";
-import { exportClinic, exportQuerySchema } from "../export/export-clinic.ts";
+import { exportClinic, exportQuerySchema, MissingEventsError } from "../export/export-clinic.ts";
 import type { AuditSigner } from "../export/signing.ts";
 import { DifferentLogError, IndexBehindError } from "../index/audit-index.ts";
 import type { IndexedLog } from "../index/read-rows.ts";
@@ -144,13 +144,17 @@ async function readPage(stream: ItemStream<unknown>): Promise<{ items: unknown[]
     if (done) return { items, end: value };
     if (items.length === MAX_NAMED_ITEMS) {
       await stream.return({});
-      return { items, end: { next: (items.at(-1) as { position?: string }).position ?? null } };
+      const last = items.at(-1) as { position: string } | { event: { position: string } };
+      return { items, end: { next: "event" in last ? last.event.position : last.position } };
     }
     items.push(value);
   }
 }
 
-/** GET /audit/v1/export: a clinic's events in a time range, followed by the signed manifest. */
+/**
+ * GET /audit/v1/export: a clinic's events in a time range, followed by the signed manifest. If the log lacks events, a
+ * line with an error that names them replaces the manifest.
+ */
 export function streamExport(dependencies: AuditDependencies & { signer: AuditSigner }): AuditHandler {
   return async (ctx) => {
     const query = readQuery(ctx.query, exportQuerySchema);
@@ -160,9 +164,20 @@ export function streamExport(dependencies: AuditDependencies & { signer: AuditSi
     const context = { signer: dependencies.signer, exportedBy, accessId, now: toInstant(now) };
     const controller = new AbortController();
     const options = { ...toReadOptions(ctx, dependencies, controller.signal), ...context };
-    await streamLines(ctx, await exportClinic(query, options).catch(throwApiError), controller);
+    const lines = await exportClinic(query, options).catch(throwApiError);
+    await streamLines(ctx, endWithMissingEvents(ctx, lines), controller);
     ctx.attachment(`audit-${query.clinic}.ndjson`);
   };
+}
+
+async function* endWithMissingEvents(ctx: AuditContext, lines: AsyncIterable<string>): AsyncGenerator<string, void> {
+  try {
+    yield* lines;
+  } catch (error) {
+    if (!(error instanceof MissingEventsError)) throw error;
+    ctx.state.log.write("error", { error }, "export ends without a manifest");
+    yield `${JSON.stringify({ error: "events_missing", message: error.message })}\n`;
+  }
 }
 
 function toReadOptions(

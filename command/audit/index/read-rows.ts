@@ -20,8 +20,8 @@ export interface IndexedEvent extends LogEvent {
 /** `problem` of an event that is in the index, but not in the log, because its stream was deleted. */
 export const MISSING_IN_LOG = "missing_in_log";
 
-/** `problem` of an event that is in the index, but that the log refuses to return. */
-const UNREADABLE_IN_LOG = "unreadable_in_log";
+/** Problem of an event that the index knows, but the log cannot return. */
+export const UNREADABLE_IN_LOG = "unreadable_in_log";
 
 /** Default number of events per page. Small pages save memory if a reader stops early. */
 const PAGE_SIZE = 200;

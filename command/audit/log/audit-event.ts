@@ -6,7 +6,7 @@ import { EventSchemaError, parseStoredEvent } from "../../../shared/domain/event
 import { ENCRYPTED_MEMBER, encryptedPersonalData } from "../../../shared/domain/personal-data/encrypted.ts";
 import { addNeutralValues } from "../../../shared/domain/personal-data/personal-fields.ts";
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import { DataKeyError, type DataKeys } from "../../../shared/personal-data/data-keys.ts";
+import { DataKeyError, type DataKeys, KeyStoreUnavailableError } from "../../../shared/personal-data/data-keys.ts";
 import { decryptEvent, decryptFields, isDecryptionError } from "../../../shared/personal-data/decrypt-events.ts";
 
 /**
@@ -25,7 +25,7 @@ export interface AuditEvent extends NamedMetadata {
   metadata?: unknown;
   /** Data as stored, with placeholders for secrets. Personal data is decrypted in lists, but not in exports. */
   data: unknown;
-  /** Reason why this release cannot read the event. Absent if the event is readable. */
+  /** Reason why the event, or its personal data, cannot be read. Absent if the event is readable. */
   problem?: string;
   /** True if the event's personal data was erased. The fields then have neutral values. */
   erased?: boolean;
@@ -200,10 +200,9 @@ export interface RevealedEvent {
 }
 
 /**
- * Decrypts an event's personal data. If the data was erased, the event has neutral values, and `erased` is true. If the
- * data cannot be decrypted, for example because the data key is missing, it stays encrypted, and `problem` says why.
- *
- * @throws {KeyStoreUnavailableError}
+ * Decrypts an event's personal data. If the data was erased, the event has neutral values and the mark `erased`. If the
+ * data cannot be decrypted, for example because the data key is missing, the event stays encrypted and names the problem.
+ * If only the store of the data keys is unavailable, the event can still be folded, with neutral values.
  */
 export async function revealEvent(logEvent: LogEvent, dataKeys: DataKeys): Promise<RevealedEvent> {
   const { auditEvent } = logEvent;
@@ -225,7 +224,9 @@ export async function revealEvent(logEvent: LogEvent, dataKeys: DataKeys): Promi
       recorded: typeof recorded === "string" ? recorded : decryptEvent(recorded, keys),
     };
   } catch (error) {
-    if (!isDecryptionError(error)) throw error;
-    return { auditEvent: { ...auditEvent, problem: error.message }, recorded: error.message };
+    const isStoreUnavailable = error instanceof KeyStoreUnavailableError;
+    if (!isStoreUnavailable && !isDecryptionError(error)) throw error;
+    const { message: problem } = error;
+    return { auditEvent: { ...auditEvent, problem }, recorded: isStoreUnavailable ? recorded : problem };
   }
 }

@@ -31,7 +31,7 @@ const MAX_RESULTS_PER_KIND = 50;
  */
 const createKindSql = (kind: FoundName["kind"], columns: string, from: string, nameColumn: string) =>
   `(SELECT '${kind}' AS kind, ${columns} FROM ${from}
-    WHERE ($3::text IS NULL OR $3 = '${kind}') AND upper(${buildNameSortSql(`x.${nameColumn}`)}) LIKE $1
+    WHERE ($3::text IS NULL OR $3 = '${kind}') AND upper(lower(${buildNameSortSql(`x.${nameColumn}`)})) LIKE $1
       AND ($2::uuid[] IS NULL OR x.clinic_id = ANY ($2::uuid[]))
     ORDER BY ${buildNameSortSql(`x.${nameColumn}`)}, 2 LIMIT ${MAX_RESULTS_PER_KIND + 1})`;
 
@@ -58,8 +58,9 @@ const SEARCH_SQL = [
 ].join("\n UNION ALL ");
 
 /**
- * Finds customers, animals and staff members by a part of their name. Ignores case, with Unicode's full case mapping.
- * For example, ς equals σ, ß equals ss, and ı equals i.
+ * Finds customers, animals and staff members by a part of their name. The comparison ignores case by Unicode's full
+ * case mapping. For example, ς equals σ, ß equals ss, and ı equals i. Some capital letters, such as ẞ, have the same
+ * capital form as others only by way of their small form.
  *
  * @param permittedClinicIds ids of the clinics in the reader's scope; null for all clinics
  * @returns the results by kind, each sorted by name
@@ -70,7 +71,10 @@ export async function searchNames(
   { name, kind, clinic }: SearchQuery,
   permittedClinicIds: readonly string[] | null,
 ): Promise<{ results: FoundName[]; isComplete: boolean }> {
-  const pattern = `%${name.toUpperCase().replaceAll(/[\\%_]/g, "\\$&")}%`;
+  const pattern = `%${name
+    .toLowerCase()
+    .toUpperCase()
+    .replaceAll(/[\\%_]/g, "\\$&")}%`;
   const isPermitted = clinic === undefined || !permittedClinicIds || permittedClinicIds.includes(clinic);
   const clinicIds = clinic === undefined ? permittedClinicIds : isPermitted ? [clinic] : [];
   const values = [pattern, clinicIds, kind ?? null];

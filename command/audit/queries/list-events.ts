@@ -1,12 +1,11 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
 import { calendarDate } from "../../../shared/domain/events/fields.ts";
 import { getDay } from "../../../shared/domain/time/local-time.ts";
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { isVisible } from "../access/visibility.ts";
-import { readIndexedEvents } from "../index/read-rows.ts";
+import { type IndexedLog, readIndexedEvents } from "../index/read-rows.ts";
 import { type AuditEvent, type LogEvent, revealEvent } from "../log/audit-event.ts";
-import { readClinicRegistration, readStreamEvents } from "../log/read-stream.ts";
+import { readClinicRegistration, readKnownEvents } from "../log/read-stream.ts";
 import { type AuditQuery, type ItemStream, limitItems, type ReadOptions } from "./audit-query.ts";
 import {
   createEventFilter,
@@ -40,15 +39,14 @@ const listQuerySchema = z
 type ListQuery = z.output<typeof listQuerySchema>;
 
 /**
- * Lists the matching events that the reader may see, in log order or reverse order. For a single stream, the query
- * reads only the log and does not need the index. Errors, such as {@link LogUnavailableError}, can also be thrown
- * during the iteration.
+ * Lists the matching events that the reader may see, in log order or reverse order. For the events of a stream, the
+ * query reads the index only if the stream was deleted. The iteration throws errors, such as {@link LogUnavailableError}.
  */
 export const eventsQuery: AuditQuery<typeof listQuerySchema, ItemStream<AuditEvent>> = {
   action: "events",
   schema: listQuerySchema,
   run: async (parameters, options) => {
-    const query = await resolveDay(parameters, options.client);
+    const query = await resolveDay(parameters, options);
     const { client, index } = options;
     const logEnd = query.stream === undefined ? await index.awaitLogEnd(client) : await readLogEnd(client);
     const events =
@@ -77,11 +75,11 @@ function readRelated(query: ListQuery, logEnd: bigint, options: ReadOptions): As
   return readIndexedEvents(options, { keys: [toSubjectKey(getSubject(query))], ...filters }, limit);
 }
 
-async function* readMatches(query: ListQuery, logEnd: bigint, { client }: ReadOptions): AsyncGenerator<LogEvent, void> {
+async function* readMatches(query: ListQuery, logEnd: bigint, log: IndexedLog): AsyncGenerator<LogEvent, void> {
   const matchesFilters = createEventFilter(query);
   const { after = -1n, before, isNewestFirst } = toRange(query, logEnd);
   const later: LogEvent[] = [];
-  for await (const logEvent of readStreamEvents(client, query.stream ?? "")) {
+  for await (const logEvent of readKnownEvents(log, query.stream ?? "")) {
     const { auditEvent } = logEvent;
     const position = BigInt(auditEvent.position);
     if (position <= after || position >= before || !matchesFilters(auditEvent)) continue;
@@ -96,9 +94,9 @@ async function* readMatches(query: ListQuery, logEnd: bigint, { client }: ReadOp
  *
  * @throws {LogUnavailableError} if the event log cannot be read
  */
-async function resolveDay(query: ListQuery, client: EventStoreDBClient): Promise<ListQuery> {
+async function resolveDay(query: ListQuery, log: IndexedLog): Promise<ListQuery> {
   const { day, clinic } = query;
   if (day === undefined || clinic === undefined) return query;
-  const registration = await readClinicRegistration(client, clinic);
+  const registration = await readClinicRegistration(log, clinic);
   return { ...query, ...getDay(registration?.timezone ?? "UTC", day) };
 }

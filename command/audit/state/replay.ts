@@ -21,12 +21,12 @@ import { endpointAggregate } from "../../../shared/domain/partner/webhook-endpoi
 import { toSandbox } from "../../operations/sandbox-operations.ts";
 import { isVisible } from "../access/visibility.ts";
 import { type AuditEvent, revealEvent } from "../log/audit-event.ts";
-import { readStreamEvents } from "../log/read-stream.ts";
+import { readKnownEvents } from "../log/read-stream.ts";
 import { type AuditQuery, type ItemStream, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
-import { getCategoryName, streamField } from "../queries/query-fields.ts";
+import { getCategoryName, positionField, streamField } from "../queries/query-fields.ts";
 import { type Change, findChanges } from "./changes.ts";
 
-const replayQuerySchema = z.strictObject({ stream: streamField });
+const replayQuerySchema = z.strictObject({ stream: streamField, after: positionField.optional() });
 
 export interface ReplayStep {
   event: AuditEvent;
@@ -46,13 +46,14 @@ export interface ReplayStep {
 export const replayQuery: AuditQuery<typeof replayQuerySchema, ItemStream<ReplayStep>> = {
   action: "replay",
   schema: replayQuerySchema,
-  run: async ({ stream }, options) => replayStream(stream, options),
+  run: async ({ stream, after }, options) => replayStream(stream, after, options),
 };
 
-async function* replayStream(stream: string, options: ReadOptions): ItemStream<ReplayStep> {
+async function* replayStream(stream: string, after = -1n, options: ReadOptions): ItemStream<ReplayStep> {
   let isFound = false;
   for await (const { event, stateBefore, stateAfter, problem } of foldStream(stream, options)) {
     isFound = true;
+    if (BigInt(event.position) <= after) continue;
     if (problem !== undefined) yield { event, changes: [], state: null, problem };
     else yield { event, changes: findChanges(stateBefore, stateAfter), state: stateAfter ?? null };
   }
@@ -82,17 +83,17 @@ export class UnreadableStreamError extends Error {
  */
 export async function* foldStream(
   stream: string,
-  { client, dataKeys, permittedClinicIds }: ReadOptions,
+  options: ReadOptions,
   isIncluded: (event: AuditEvent) => boolean = () => true,
 ): AsyncGenerator<StateTransition, void> {
   const fold = getFold(stream);
   let state: unknown;
   let problem: string | undefined;
-  for await (const logEvent of readStreamEvents(client, stream)) {
+  for await (const logEvent of readKnownEvents(options, stream)) {
     const { auditEvent } = logEvent;
-    if (!isVisible(auditEvent, permittedClinicIds) || !isIncluded(auditEvent)) continue;
+    if (!isVisible(auditEvent, options.permittedClinicIds) || !isIncluded(auditEvent)) continue;
     const stateBefore = state;
-    const { auditEvent: event, recorded } = await revealEvent(logEvent, dataKeys);
+    const { auditEvent: event, recorded } = await revealEvent(logEvent, options.dataKeys);
     if (typeof recorded === "string")
       problem ??= `stream ${stream} cannot be read at revision ${event.revision}: ${recorded}`;
     else if (problem === undefined) state = fold(stateBefore, recorded);

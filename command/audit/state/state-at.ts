@@ -47,6 +47,8 @@ export interface StreamState {
   /** Last event that was folded into the state; null if the point is before the first event. */
   last: LastEvent | null;
   state: unknown;
+  /** Reason why personal fields have neutral values, although the data was not erased. */
+  problem?: string;
 }
 
 export interface StateDiff {
@@ -54,6 +56,7 @@ export interface StateDiff {
   from: LastEvent | null;
   to: LastEvent | null;
   changes: Change[];
+  problem?: string;
 }
 
 /**
@@ -65,8 +68,8 @@ export const stateQuery: AuditQuery<typeof stateQuerySchema, StreamState> = {
   action: "state",
   schema: stateQuerySchema,
   run: async ({ stream, at, by }, options) => {
-    const { lastEvent, state } = await foldUpToPoint(stream, at, by, options);
-    return { stream, last: lastEvent, state: state ?? null };
+    const { lastEvent, state, ...rest } = await foldUpToPoint(stream, at, by, options);
+    return { stream, last: lastEvent, state: state ?? null, ...rest };
   },
 };
 
@@ -79,8 +82,8 @@ export const diffQuery: AuditQuery<typeof diffQuerySchema, StateDiff> = {
   schema: diffQuerySchema,
   run: async ({ stream, from, to, by }, options) => {
     const start = await foldUpToPoint(stream, from, by, options);
-    const end = await foldUpToPoint(stream, to, by, options);
-    return { stream, from: start.lastEvent, to: end.lastEvent, changes: findChanges(start.state, end.state) };
+    const { lastEvent, state, ...rest } = await foldUpToPoint(stream, to, by, options);
+    return { stream, from: start.lastEvent, to: lastEvent, changes: findChanges(start.state, state), ...rest };
   },
 };
 
@@ -92,12 +95,14 @@ async function foldUpToPoint(stream: string, isUpToPoint: IsUpToPoint, timeBasis
   };
   let lastEvent: LastEvent | null = null;
   let state: unknown;
+  let eventProblem: { problem?: string } = {};
   for await (const { event, stateAfter, problem } of foldStream(stream, options, isIncluded)) {
     if (problem !== undefined) throw new UnreadableStreamError(problem);
     const { revision, position, type, occurredAt, storedAt } = event;
     lastEvent = { revision, position, type, occurredAt, storedAt };
     state = stateAfter;
+    if (event.problem !== undefined) eventProblem = { problem: event.problem };
   }
   if (!hasVisibleEvent) throw new StreamNotFoundError(stream);
-  return { lastEvent, state };
+  return { lastEvent, state, ...eventProblem };
 }

@@ -226,7 +226,17 @@ describe("auditors' access", () => {
     const accesses = await auditor.request(`/audit/v1/accesses?stream=${history.stream}`);
     const access = accesses.text.split("\n").find((line) => line.includes(`"delivery":"${id}"`));
     expect(JSON.parse(access ?? "{}")).to.deep.include({ action: "deliveries", relation: "certain" });
-    expect((await (await world.registerAuditor(null)).request(path)).body.deliveries).to.have.length(2);
+    const unlimitedAuditor = await world.registerAuditor(null);
+    expect((await unlimitedAuditor.request(path)).body.deliveries).to.have.length(2);
+    const several = `${path},${foreignHistory.stream},webhookEndpoint-${endpointId}`;
+    expect((await unlimitedAuditor.request(several)).body.deliveries).to.have.length(3);
+    const ofCustomer = `/audit/v1/accesses?customer=${foreignHistory.customerId}&order=newest`;
+    const [, recorded] = (await unlimitedAuditor.request(ofCustomer)).lines;
+    expect(recorded, "although there are no deliveries of this customer").to.deep.include({
+      ...{ action: "deliveries", relation: "certain", asked: { stream: several.slice(several.indexOf("=") + 1) } },
+    });
+    const tooMany = `${path}${`,${history.stream}`.repeat(20)}`;
+    expect((await auditor.request(tooMany)).body.details[0].path).to.equal("stream");
     const service = await startAuditService({ ...world.env, DATABASE_URL: "postgres://nobody@127.0.0.1:1/clinic" });
     const response = await requestAudit(`${service.url}${path}`, toBearerHeader(auditor.credential));
     expect([response.status, response.body.error]).to.deep.equal([503, "data_source_unavailable"]);

@@ -179,4 +179,25 @@ describe("a clinic's events and accesses", () => {
     );
     expect((await world.run(["accesses"])).errorLines[0]).to.match(/^audit: must have exactly one of/);
   });
+
+  it("GET /audit/v1/accesses lists an access that the log no longer has in its place, with a problem", async () => {
+    const reader = await world.registerAuditor([history.clinicId]);
+    await reader.request(`/audit/v1/events?clinic=${history.clinicId}`);
+    const findAccess = async () => (await listAccesses(auditor)).find(({ actor }) => actor?.id === reader.auditorId);
+    const { accessId, at, position, ...rest } = await findAccess();
+    expect(rest).to.include({ action: "events", auditorName: "Ada Audit" });
+    const stream = `auditAccess-${accessId}`;
+    await world.client.tombstoneStream(stream);
+    // The embedded log cannot scavenge, so the row gets an id that it does not contain.
+    await world.owner.query("UPDATE audit.event SET event_id = gen_random_uuid() WHERE stream = $1", [stream]);
+    const unknown = { action: "unknown", asked: null, found: [], problem: "missing_in_log" };
+    const missing = await findAccess();
+    expect(missing).to.deep.equal({ ...rest, accessId: missing.accessId, at, position, ...unknown });
+    const { body } = await auditor.request(`/audit/v1/readers?clinic=${history.clinicId}`);
+    expect(body.accesses).to.deep.include(missing);
+    const { output } = await world.run(["accesses", "--clinic", history.clinicId]);
+    expect(output).to.match(/ unknown +certain +auditor:\S+ Ada Audit +missing_in_log/);
+    for (const query of [`clinic=${history.clinicId}`, `auditor=${reader.auditorId}`])
+      expect((await unlimitedAuditor.request(`/audit/v1/accesses?${query}`)).status, query).to.equal(200);
+  });
 });

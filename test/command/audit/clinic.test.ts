@@ -11,6 +11,7 @@ import {
   reinstateClinic,
   suspendClinic,
 } from "../../../command/operations/clinic-operations.ts";
+import { registerAnimal } from "../../../command/operations/customer-operations.ts";
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
 import {
   changePermissions,
@@ -29,7 +30,7 @@ import {
   createTestOperatorContext,
   installApplication,
 } from "../../support/partner.ts";
-import { useAuditWorld } from "./world.ts";
+import { createClinicWithHistory, useAuditWorld } from "./world.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -87,8 +88,9 @@ describe("a clinic at a time, and who could read its records", () => {
   };
   const find = (readers: Reader[], id: string) => readers.filter((reader) => reader.id === id);
   /** Returns the time at which the log stored the last event of a stream. */
-  const readLastTime = async (stream: string) =>
-    (await auditor.request(`/audit/v1/events?stream=${stream}`)).lines.at(-1).storedAt as string;
+  const readTime = async (as: typeof auditor, stream: string) =>
+    (await as.request(`/audit/v1/events?stream=${stream}`)).lines.at(-1).storedAt as string;
+  const readLastTime = (stream: string) => readTime(auditor, stream);
 
   it("GET /audit/v1/clinic-state shows a clinic between two events, and what has changed since in sentences", async () => {
     const { log } = world;
@@ -269,6 +271,52 @@ describe("a clinic at a time, and who could read its records", () => {
       false,
     ]);
     Object.assign(auditor, await world.registerAuditor([clinicId]));
+  });
+
+  it("GET /audit/v1/readers lists the readers of an animal from its registration on, also after an earlier erasure", async () => {
+    const { log } = world;
+    const ownClinic = await createClinicWithHistory(log);
+    const { clinicId, customerId, animalId } = ownClinic;
+    const reader = await world.registerAuditor([clinicId]);
+    const erase = eraseCustomer({
+      clinicId,
+      customerId,
+      categories: ["animal"],
+      cause: "retention",
+      reason: "24 months",
+    });
+    await handle(log, customerAggregate, customerId, erase, { ...createTestOperatorContext(), clinicId });
+    const app = await createApplication(log);
+    await installApplication(log, app, ownClinic, { animalAccess: "all", scopes: ["clinic:read"] });
+    const newId = randomUUID();
+    const animal = { name: "Rex", species: "dog", breed: null, sex: null, birthDate: null, microchip: null };
+    const registration = { clinicId, customerId, animalId: newId, ...animal, weightKg: null };
+    await registerAnimal(log, registration, createTestOperatorContext());
+    const registeredAt = await readTime(reader, `animal-${newId}`);
+    const [span, ...others] = find(await requestReaders(`animal=${newId}`, reader), reader.auditorId);
+    expect([span?.from, span?.to, others]).to.deep.equal([registeredAt, null, []]);
+    expect(find(await requestReaders(`animal=${newId}`, reader), app.applicationId)).to.deep.equal([]);
+    expect(find(await requestReaders(`clinic=${clinicId}`, reader), app.applicationId)).to.have.length(1);
+    const erased = await requestReaders(`animal=${animalId}`, reader);
+    expect(erased.filter(({ to }) => to === null)).to.deep.equal([]);
+  });
+
+  it("the events of a deleted clinic, customer or auditor stream still count, because the log has them", async () => {
+    const { clinicId, customerId, animalId } = await createClinicWithHistory(world.log);
+    const [reader, deleted] = [await world.registerAuditor([clinicId]), await world.registerAuditor([clinicId])];
+    const list = async () => (await reader.request(`/audit/v1/events?stream=customer-${customerId}`)).lines;
+    const eventsBefore = await list();
+    for (const stream of [`clinic-${clinicId}`, `customer-${customerId}`, `auditor-${deleted.auditorId}`])
+      await world.client.deleteStream(stream);
+    expect(await list()).to.deep.equal(eventsBefore);
+    const { status, text } = await reader.request(`/audit/v1/export?clinic=${clinicId}`);
+    expect([status, text.includes('"ClinicRegistered"')]).to.deep.equal([200, true]);
+    const { body } = await reader.request(`/audit/v1/clinic-state?clinic=${clinicId}`);
+    expect([body.timeZone, body.clinic?.status]).to.deep.equal(["Europe/Istanbul", "active"]);
+    for (const query of [`clinic=${clinicId}`, `customer=${customerId}`, `animal=${animalId}`])
+      expect(find(await requestReaders(query, reader), deleted.auditorId), query).to.have.length(1);
+    const accesses = (await reader.request(`/audit/v1/accesses?stream=clinic-${clinicId}`)).lines;
+    expect(accesses.map(({ action }) => action)).to.include.members(["export", "clinic-state", "accesses"]);
   });
 
   it("GET /audit/v1/readers contains the recorded accesses, and ends all spans at the erasure of the owner", async () => {

@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import pg from "pg";
+import { startAuditService } from "../../../command/audit/start.ts";
 import { collectDisclosure } from "../../../command/disclosure/collect-disclosure.ts";
 import { registerAuditor } from "../../../command/operations/auditor-operations.ts";
 import {
@@ -95,6 +96,27 @@ describe("encrypted events in the audit API", () => {
     expect(JSON.parse(output).state.details).to.include({ fullName: "(erased)", email: null });
     expect(linesBefore).to.have.length(2);
     expect(getEventLines(await readExport(), `customer-${erasedId}`)).to.deep.equal(linesBefore);
+  });
+
+  it("without Postgres, the events and the state of a stream lack only the personal data, and name the problem", async () => {
+    const service = await startAuditService({ ...world.env, DATABASE_URL: "postgres://nobody@127.0.0.1:1/clinic" });
+    try {
+      const request = (path: string) =>
+        requestAudit(`${service.url}/audit/v1/${path}`, { Authorization: `Bearer ${auditor.credential}` });
+      const problem = "the store of data keys (Postgres) is unavailable";
+      const { lines } = await request(`events?stream=${stream}`);
+      expect(lines.map((event) => [event.problem, "encrypted" in event.data])).to.deep.equal([
+        ...[0, 1].map(() => [problem, true]),
+      ]);
+      const { body } = await request(`state?stream=${stream}`);
+      expect([body.problem, body.last?.revision, body.state?.clinicId]).to.deep.equal([problem, 1, clinicId]);
+      const { lines: steps } = await request(`replay?stream=${stream}`);
+      expect(steps.map(({ event, state }) => [event.problem, state?.id])).to.deep.equal([
+        ...[0, 1].map(() => [problem, customerId]),
+      ]);
+    } finally {
+      await service.stop();
+    }
   });
 
   it("a key that is lost or cannot be used is a problem of its events, and is not shown as an erasure", async () => {

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import { findChanges } from "../../../command/audit/state/changes.ts";
 import { getFold } from "../../../command/audit/state/replay.ts";
@@ -114,6 +115,17 @@ describe("the state of a stream", () => {
     expect(lines[0].changes).to.deep.include({ path: "status", after: "requested" });
     expect(lines[2].changes[0]).to.deep.equal({ path: "status", before: "confirmed", after: "cancelled" });
     expect([lines[2].state.status, end.count]).to.deep.equal(["cancelled", 3]);
+  });
+
+  it("GET /audit/v1/replay with names is a list in pages of 500 events", async () => {
+    const stream = `appointment-${randomUUID()}`;
+    const event = () => jsonEvent({ type: "Sample", data: { clinicId: history.clinicId } });
+    await world.client.appendToStream(stream, Array.from({ length: 501 }, event));
+    const first = await auditor.request(`/audit/v1/replay?stream=${stream}&names=true`);
+    expect([first.lines.length, first.end.next]).to.deep.equal([500, first.lines.at(-1).event.position]);
+    const rest = await auditor.request(`/audit/v1/replay?stream=${stream}&names=true&after=${first.end.next}`);
+    expect(rest.lines.map((step) => step.event.revision)).to.deep.equal([500]);
+    expect(rest.end).not.to.have.property("next");
   });
 
   it("the audit API returns the state of streams of every category, and withholds secrets", async () => {

@@ -139,12 +139,12 @@ function describeActor(actor, auditorName) {
 }
 
 /** Returns the lines of an access. Times are in the clinic's time zone. */
-function describeAccess({ at, actor, auditorName, action, relation, asked, found }, clinicId) {
+function describeAccess({ at, actor, auditorName, action, relation, asked, found, problem }, clinicId) {
   const who = describeActor(actor, auditorName);
   const note = actor?.note ? ` (${actor.note}) ` : " ";
   const possible = relation === "possible" ? createTag("possibly included") : "";
   const what = [h("strong", {}, ACTION_TEXTS[action] ?? action), " by ", ...who, note, possible];
-  return [what, [createTime(at, clinicId)], describeQuery(asked, found, clinicId)];
+  return [what, [createTime(at, clinicId)], problem ? [problem] : describeQuery(asked, found, clinicId)];
 }
 
 function describeQuery(asked, found, clinicId) {
@@ -163,6 +163,8 @@ function describeParameter(name, value, clinicId) {
   if (["from", "to", "at"].includes(name) && /^\d{4}-\d\d-\d\dT/.test(value))
     return [createLocalTime(new Date(value).toISOString(), clinicId)];
   if (name !== "stream") return [createNamedId(value)];
-  const [category, id] = splitStreamName(value);
-  return [`${formatName(category)} `, createNamedId(id)];
+  return value.split(",").flatMap((stream) => {
+    const [category, id] = splitStreamName(stream);
+    return [`${formatName(category)} `, createNamedId(id), " "];
+  });
 }

@@ -46,12 +46,18 @@ export async function fetchJson(path, query, signal) {
   return object;
 }
 
+/** Maximum length of the line that replaces the last line of an incomplete file. */
+const MAX_ERROR_BYTES = 10_000;
+
 /** Sends a query whose response is a file, and returns the file. Throws an error if the response is incomplete. */
 export async function fetchBlob(path, query) {
   const response = await request(path, query);
-  return response.blob().catch(() => {
+  const blob = await response.blob().catch(() => {
     throw new ApiError(0, { error: "incomplete" });
   });
+  const [, error] = /(?:^|\n)(\{"error":.*)\n$/.exec(await blob.slice(-MAX_ERROR_BYTES).text()) ?? [];
+  if (error) throw Object.assign(new ApiError(0, {}), JSON.parse(error));
+  return blob;
 }
 
 /** Sends a query whose parameters must not be in the URL, and returns the JSON object of the response. */

@@ -94,9 +94,9 @@ export function readInstant(fieldId) {
   return value === "" ? undefined : toInstant(value, getTimeZone());
 }
 
-/** Creates an element with a time in the clinic's time zone and in UTC. */
+/** Creates an element with a time in the clinic's time zone and in UTC. The text in an event may be no time. */
 export function createTime(instant, clinicId) {
-  if (!instant) return h("span", {}, "unknown");
+  if (Number.isNaN(Date.parse(instant))) return h("span", {}, instant || "unknown");
   const timeZone = getTimeZone(clinicId);
   if (timeZone === "UTC") return h("time", { datetime: instant }, formatUtc(instant));
   const local = h("span", { class: "local", title: timeZone }, formatLocal(instant, timeZone));
@@ -105,6 +105,7 @@ export function createTime(instant, clinicId) {
 
 /** Creates an element with a time in the clinic's time zone. The time in UTC is its tooltip. */
 export function createLocalTime(instant, clinicId) {
+  if (Number.isNaN(Date.parse(instant))) return createTime(instant, clinicId);
   const text = formatLocal(instant, getTimeZone(clinicId));
   return h("time", { datetime: instant, title: formatUtc(instant) }, text);
 }

@@ -7,24 +7,21 @@ import { formatCount, shortenId } from "./format.js";
 import { createNamedId } from "./names.js";
 import { splitStreamName } from "./text.js";
 
-/** Maximum number of streams whose deliveries are requested. */
+/** Maximum number of streams in a request. Each request is a recorded access. */
 const MAX_STREAMS = 20;
 
 /** Shows the webhook deliveries of the listed events, each with its attempts. */
 export async function showDeliveries(search, events, signal) {
   const panel = getElement("panel-deliveries");
   const streams = listStreams(search, events);
-  const deliveries = new Map();
-  for (const stream of streams.slice(0, MAX_STREAMS)) {
-    for (const delivery of (await fetchJson("deliveries", { stream }, signal)).deliveries)
-      deliveries.set(delivery.id, delivery);
-  }
-  announce(formatCount(deliveries.size, "webhook delivery", "webhook deliveries"));
+  const stream = streams.slice(0, MAX_STREAMS).join(",");
+  const { deliveries } = stream ? await fetchJson("deliveries", { stream }, signal) : { deliveries: [] };
+  announce(formatCount(deliveries.length, "webhook delivery", "webhook deliveries"));
   const left = streams.length - MAX_STREAMS;
   const hint = `Deliveries of ${left} more streams are not shown. Narrow the search to see them.`;
   panel.replaceChildren(
-    deliveries.size === 0 ? createEmptyText("No webhook deliveries for these events.") : "",
-    ...[...deliveries.values()].map(createDelivery),
+    deliveries.length === 0 ? createEmptyText("No webhook deliveries for these events.") : "",
+    ...deliveries.map(createDelivery),
     left > 0 ? createHint(hint) : "",
   );
 }

@@ -6,6 +6,7 @@ import {
   countClinics,
   getClinicName,
   getSelectedClinicId,
+  getTimeZone,
   initClinicSelect,
   loadClinics,
   selectClinic,
@@ -171,7 +172,11 @@ function endPage(items, { empty, more, order }) {
   isLoading = false;
   getElement("panel-timeline").ariaBusy = null;
   const clinicIds = new Set(events.flatMap(({ clinicId }) => clinicId ?? []));
-  if (clinicIds.size === 1) selectClinic([...clinicIds][0]);
+  if (clinicIds.size === 1) {
+    const formerZone = getTimeZone();
+    selectClinic([...clinicIds][0]);
+    if (getTimeZone() !== formerZone) fillForm(currentSearch);
+  }
   showTitle(false);
   timeline.add(items ?? []);
   timeline.offerMore(nextPosition !== null, more);

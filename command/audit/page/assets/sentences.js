@@ -4,13 +4,15 @@ import { createNamedId } from "./names.js";
 import { formatType } from "./text.js";
 
 /**
- * Describes the change that an event made. Returns an empty string if the event type is description enough.
+ * Describes what an event changed. Returns the empty string for an event whose type says it all, or whose data cannot be
+ * read.
  *
- * @param {{ type: string, data: object }} event
+ * @param {{ type: string, data: object, problem?: string }} event
  * @param {{ scheduledAt: string, durationMinutes: number } | undefined} before schedule before the event, if known
  * @param {string} timeZone
  */
-export function describeChange({ type, data }, before, timeZone) {
+export function describeChange({ type, data, problem }, before, timeZone) {
+  if (problem) return "";
   const describe = {
     AppointmentRequested: () => describeSchedule(data, timeZone),
     AppointmentImported: () => describeSchedule(data, timeZone),

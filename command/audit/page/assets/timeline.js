@@ -28,7 +28,7 @@ let updates = [];
 function findSchedule(stream, revision) {
   const events = eventsByStream.get(stream);
   for (let event = events?.get(revision); event; event = events.get(event.revision - 1))
-    if (SCHEDULING_TYPES.includes(event.type)) return event.data;
+    if (SCHEDULING_TYPES.includes(event.type)) return event.problem ? undefined : event.data;
   return undefined;
 }
 

@@ -1,18 +1,27 @@
 import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
-import { type EventStoreDBClient, jsonEvent, type ReadAllOptions } from "@eventstore/db-client";
+import { AccessDeniedError, type ReadStreamOptions } from "@eventstore/db-client";
 import { expect } from "chai";
-import { toPurposeKey } from "../../../../command/audit/index/index-keys.ts";
-import { readIndexCheckpoint } from "../../../../command/audit/index/index-store.ts";
-import { readIndexedEvents } from "../../../../command/audit/index/read-rows.ts";
+import { exportClinic } from "../../../../command/audit/export/export-clinic.ts";
+import { createAuditSigner } from "../../../../command/audit/export/signing.ts";
+import { AuditIndex } from "../../../../command/audit/index/audit-index.ts";
 import { startAuditService } from "../../../../command/audit/start.ts";
 import { withClient } from "../../../../deploy/local/servers/database-roles.ts";
-import { readLogEnd } from "../../../../shared/eventstore/read-log.ts";
+import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
+import { readConfig } from "../../../../shared/runtime/config.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { parseMetrics, readSample } from "../../../support/metrics.ts";
 import { startSeparateLog } from "../../../support/own-log.ts";
+import { getRejection } from "../../../support/rejection.ts";
 import { runAuditCommand } from "../cli-terminal.ts";
-import { createClinicWithHistory, getTypes, requestAudit, startAuditWorld, useAuditWorld } from "../world.ts";
+import {
+  createClinicWithHistory,
+  getTypes,
+  parseLines,
+  requestAudit,
+  startAuditWorld,
+  useAuditWorld,
+} from "../world.ts";
 
 describe("answers from the audit index", () => {
   const { world, history, auditor } = useAuditWorld();
@@ -124,11 +133,42 @@ describe("answers from the audit index", () => {
       [0, 1, 2].map((revision) => [deleted.stream, revision, null]),
     );
     expect(missing[0].actor).to.deep.equal({ type: "operator", id: "test" });
-    const exported = await reader.request(`/audit/v1/export?clinic=${deleted.clinicId}`).catch((error: Error) => error);
-    expect(exported).to.be.instanceOf(TypeError);
+    const { text } = await reader.request(`/audit/v1/export?clinic=${deleted.clinicId}`);
+    const lastLine = parseLines(text).at(-1);
+    const names = `revision 0 of ${deleted.stream}, revision 1 of`;
+    expect([lastLine.error, lastLine.message?.includes(names)]).to.deep.equal(["events_missing", true]);
+    const verified = await world.run(["verify", world.writeFile(text), "--key", world.keyFile], {});
+    expect(verified.code, "verified").to.equal(3);
     const args = ["export", "--clinic", deleted.clinicId, "--out", world.nameFile()];
     const { code, errorLines } = await world.run(args);
-    expect([code, errorLines[0]?.includes(`revision 0 of ${deleted.stream}, revision 1 of`)]).to.deep.equal([3, true]);
+    expect([code, errorLines[0]?.includes(names)]).to.deep.equal([3, true]);
     expect((await world.run([...args, "--read-log"])).code).to.equal(0);
+  });
+
+  it("an export of events that the log refuses to read fails and names them", async () => {
+    const { clinicId, stream } = history;
+    const { lines } = await auditor.request(`/audit/v1/events?stream=${stream}`);
+    const positions = new Set(lines.map(({ position }) => BigInt(position)));
+    const client = connectEventStore(world.env.EVENTSTORE_URL as string, "test");
+    const [readStream, readAll] = [client.readStream.bind(client), client.readAll.bind(client)];
+    const refusal = new AccessDeniedError(Object.assign(new Error("refused"), { code: 7 }) as never);
+    const refuse = () => new Readable({ objectMode: true }).destroy(refusal);
+    Object.assign(client, {
+      readStream: (name: string, options: ReadStreamOptions) =>
+        name === stream ? refuse() : readStream(name, options),
+      readAll: (options: { fromPosition: { commit: bigint; prepare: bigint } }) =>
+        positions.has(options.fromPosition.commit) ? refuse() : readAll(options),
+    });
+    // With many other events in between, the events are read stream by stream.
+    const index = Object.assign(new AuditIndex(() => world.pool), { countBetween: async () => Number.MAX_VALUE });
+    const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], world.env));
+    const by = { exportedBy: { type: "operator", id: "ada" }, accessId: randomUUID(), now: "2100-01-01T00:00:00.000Z" };
+    const options = { client, index, permittedClinicIds: null, signer, ...by };
+    const readLines = async () => {
+      for await (const line of await exportClinic({ clinic: clinicId }, options)) expect(line).not.to.contain(stream);
+    };
+    const error = await getRejection(readLines());
+    await client.dispose();
+    expect(error.message).to.contain(`revision 0 of ${stream}, revision 1 of`);
   });
 });

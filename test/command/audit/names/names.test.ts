@@ -128,7 +128,7 @@ describe("auditors' search by names", () => {
 
   it("POST /audit/v1/search folds case by Unicode's full mapping", async () => {
     const { clinicId } = await createClinic(world.log);
-    const names = ["Maria STRASSE", "Straße", "Σίσυφος", "ﬁnn", "Işıl"];
+    const names = ["Maria STRASSE", "Straße", "Σίσυφος", "ﬁnn", "Işıl", "GROẞMANN", "İdil"];
     const registrations = names.map((fullName) => customerRegistered(clinicId, randomUUID(), { fullName }));
     await database.given(clinicRegistered(clinicId), ...registrations);
     const reader = await world.registerAuditor([clinicId]);
@@ -137,6 +137,9 @@ describe("auditors' search by names", () => {
     expect(await find("straße")).to.have.members(["Maria STRASSE", "Straße"]);
     expect(await find("STRASSE")).to.have.members(["Maria STRASSE", "Straße"]);
     expect(await find("ΣΊΣΥΦΟΣ")).to.deep.equal(["Σίσυφος"]);
+    expect(await find("großmann")).to.deep.equal(["GROẞMANN"]);
+    expect(await find("GROẞMANN")).to.deep.equal(["GROẞMANN"]);
+    expect(await find("İdil")).to.deep.equal(["İdil"]);
     expect(await find("Finn")).to.deep.equal(["ﬁnn"]);
     expect(await find("işil")).to.deep.equal(["Işıl"]);
   });

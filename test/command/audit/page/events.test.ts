@@ -176,6 +176,43 @@ describe("the events on the page /audit", function () {
     await page.unroute("**/events?*");
   });
 
+  it("the deliveries of several appointments are one request, because each request is a recorded access", async () => {
+    await audit.search("clinic", history.clinicId);
+    const requests = await audit.listRequests(async () => {
+      await audit.openTab("Deliveries");
+      await page.getByRole("article").first().waitFor();
+    });
+    expect(requests.map(({ pathname }) => pathname)).to.deep.equal(["/audit/v1/deliveries"]);
+    expect(requests[0]?.searchParams.get("stream")?.split(",")).to.include(history.stream).and.have.length.above(1);
+    await audit.openTab("Timeline");
+  });
+
+  it("events that this release cannot read are listed like others", async () => {
+    const path = `/audit/v1/events?appointment=${history.appointmentId}`;
+    const [requested] = (await audit.auditor.request(path)).lines;
+    const problem = "missing_in_log";
+    const changes = [
+      { data: null, problem },
+      { data: "AP/+", problem },
+      { type: "AppointmentRescheduled", revision: 1 },
+      { type: "ResourceAllocated", data: { allocationStart: 7 }, problem, stream: "resource-1" },
+      { occurredAt: "2026-99-99T99:99:99.999Z", problem, causationId: null },
+    ];
+    const lines = changes.map((change, n) => ({ ...requested, id: `event-${n}`, ...change }));
+    await page.route("**/events?*", (route) => {
+      const body = [...lines, { end: { next: "7", names: [] } }].map((line) => `${JSON.stringify(line)}\n`).join("");
+      return route.fulfill({ body });
+    });
+    await audit.search("appointment", history.appointmentId);
+    expect(await audit.readTimeline()).to.have.length(changes.length);
+    expect(await page.locator("#panel-timeline").innerText()).to.contain("2026-99-99T99:99:99.999Z");
+    await page.getByRole("button", { name: "Show more" }).waitFor();
+    await audit.openTab("Causes");
+    await page.getByText("Cause unknown").waitFor();
+    await page.unroute("**/events?*");
+    await audit.openTab("Timeline");
+  });
+
   it("a screen reader hears what a click has changed in a list", async () => {
     await audit.search("appointment", history.appointmentId);
     const expectAnnouncement = (text: string | RegExp) => page.getByRole("status").filter({ hasText: text }).waitFor();

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { expect } from "chai";
+import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
 import { runAuditCommand } from "../cli-terminal.ts";
 import { createClinicWithHistory, fillReadModels } from "../world.ts";
 import { type AuditPage, startAuditPage } from "./audit-page.ts";
@@ -211,6 +212,12 @@ describe("the searches of the page /audit", function () {
     expect([clinic, group, verify, file]).to.eql(["clinic", "audit", "verify", download.suggestedFilename()]);
     const result = await runAuditCommand([verify, await download.path(), ...options]);
     expect([result.code, result.errorLines]).to.deep.equal([0, []]);
+    const message = "The log does not return revision 2 of clinic-1.";
+    const lastLine = JSON.stringify({ error: "events_missing", message });
+    await page.route("**/export?*", (route) => route.fulfill({ body: `{"actor":null}\n${lastLine}\n` }), { times: 1 });
+    await audit.clickButton("Export");
+    await page.locator("#search-alert", { hasText: message }).waitFor();
+    expect(await page.locator("#export-status").innerText()).to.equal("");
   });
 
   it("an auditor of several clinics searches all of them from one field, with the keyboard only, and no other clinic", async () => {
@@ -246,6 +253,15 @@ describe("the searches of the page /audit", function () {
     await page.getByLabel("Part of a name").fill("yilmaz");
     await audit.clickButton("Search the selected clinic");
     await page.getByText("1 name matches", { exact: true }).waitFor();
+    const setZone = `UPDATE ${READ_MODEL_SCHEMA}.clinic SET timezone = 'Europe/Zurich' WHERE clinic_id = $1`;
+    await audit.database.admin.query(setZone, [otherHistory.clinicId]);
+    await page.reload();
+    await page.getByText("the newest first").waitFor();
+    await page.getByLabel("Clinic", { exact: true }).selectOption(history.clinicId);
+    await page.getByText("Time zone Europe/Istanbul.").waitFor();
+    const search = `#appointment=${otherHistory.appointmentId}&from=2026-05-04T08:05:00.000Z`;
+    await audit.awaitSearch(() => page.evaluate(`location.hash = "${search}"`));
+    expect(await page.getByLabel("From (Europe/Zurich)", { exact: true }).inputValue()).to.equal("2026-05-04T10:05");
   });
 
   it("the page caused no errors, no requests to other origins, and no URLs with names or credentials", () => {

@@ -38,9 +38,7 @@ describe("the services, compiled for production", () => {
 
   after(() => rm(projectDir, { recursive: true, force: true }));
 
-  /**
-   * Links only the packages that `npm ci --omit=dev` installs, so that the compiled code cannot import other packages.
-   */
+  /** Links only the packages that `npm ci --omit=dev` installs. The compiled code must not need others. */
   async function linkRuntimeDependencies(): Promise<void> {
     const packageLock = JSON.parse(await readFile(join(root, "package-lock.json"), "utf8"));
     const packages = Object.entries(packageLock.packages as Record<string, { dev?: boolean }>);
@@ -159,7 +157,7 @@ describe("the services, compiled for production", () => {
   }
 });
 
-/** Imports, and whether the linter allows them. A file that imports is called `x.ts`. */
+/** Importing file, imported path, and whether the linter allows the import. The file is named `x.ts` with an index. */
 const IMPORTS = [
   ["command/x.ts", "../projection/roles/role.ts", "refused"],
   ["command/partner-api/x.ts", "../../query-api/app.ts", "refused"],
@@ -182,7 +180,7 @@ const IMPORTS = [
 describe("the import rules of biome.json", () => {
   let projectDir: string;
   let refusedPaths: Set<string>;
-  /** Returns the name of the file with an import. Several imports can have the same path. */
+  /** Adds an index to the file name, because several cases have the same path. */
   const nameFile = (path: string, index: number) => path.replace("x.ts", `x${index}.ts`);
 
   before(async () => {

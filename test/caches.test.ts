@@ -21,14 +21,14 @@ import { autoStop } from "./support/resources.ts";
 
 const MIB = 1024 * 1024;
 
-/** Time for which an unknown key causes no further fetch; see query-api/http/remote-keys.ts. */
+/** Time after an unknown key id during which no keys are fetched; see query-api/http/remote-keys.ts. Milliseconds. */
 const KEY_COOLDOWN_MS = 5_000;
 
 describe("an attack on a cache", () => {
   setFlagsFromString("--expose-gc");
   const collectGarbage: () => void = runInNewContext("gc");
 
-  /** Returns the growth of the heap after requests that each contain other bytes of the caller. */
+  /** Sends requests that all differ. @returns the growth of the heap in bytes */
   async function attack(requestCount: number, request: (index: number) => unknown): Promise<number> {
     await request(0);
     collectGarbage();

@@ -83,7 +83,7 @@ describe("the Markdown documents", () => {
   });
 });
 
-/** Returns the Markdown files in the root and in the folders of the repository. */
+/** Returns the Markdown files of the repository. */
 async function readDocuments(): Promise<{ name: string; text: string }[]> {
   const isDocument = (name: string) => name.endsWith(".md");
   const namePromises = FOLDERS.map(async (folder) => {
@@ -94,7 +94,7 @@ async function readDocuments(): Promise<{ name: string; text: string }[]> {
   return Promise.all(names.map(async (name) => ({ name, text: await readFile(join(root, name), "utf8") })));
 }
 
-/** Removes fenced code blocks, because they contain examples. */
+/** Removes fenced code blocks, because their links are only examples. */
 function removeCodeBlocks(text: string): string {
   return text.replace(/^```[\s\S]*?^```/gm, "");
 }

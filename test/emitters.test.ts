@@ -3,7 +3,9 @@ import { expect } from "chai";
 
 const FOLDERS = ["bin", "command", "deploy/container", "deploy/local", "projection", "query-api", "shared"];
 
-/** Code that creates an emitter, or receives one: an event, a subclass, or a call of Node or of a client library. */
+/**
+ * Patterns of code that creates or receives an EventEmitter: calls of Node and of client libraries, classes and events.
+ */
 const SITES = [
   /\bcreate(?:Server|SecureServer|Socket|Connection|ReadStream|WriteStream|Interface)\(/,
   /\b(?:net|tls|http2)\.connect\(|\bhttps?\)?\.(?:request|get)\(|\b(?:spawn|fork|execFile)\b(?!Sync)/,
@@ -14,12 +16,12 @@ const SITES = [
   /\.(?:on|once|prependListener)\("(?:clientError|connect|connection|pipe|request|response|socket|stream|upgrade)"/,
 ].map(({ source }) => source);
 
-/** Modules whose exports create emitters, and the exports that create none. */
+/** Imports of modules that create emitters. HARMLESS_EXPORTS matches the imported names that create none. */
 const EMITTER_MODULES =
   /^import (?!type )([^;]+?) from "node:(?:https?|http2|net|tls|dgram|child_process|worker_threads|cluster|readline)"/gm;
 const HARMLESS_EXPORTS = /\btype \w+|\b(?:isIP|isIPv4|isMainThread|parentPort|workerData|\w+Sync)\b/g;
 
-/** The listeners for errors, in the file of the emitter. */
+/** Emitters, and the code in the same file that listens for their errors. See `findSites` for the keys. */
 const LISTENERS: Record<string, string> = {
   "command/cli/log-copy/copied-log.ts grpc.read(": 'responses.on("error"',
   "deploy/container/resolver.mjs createSocket( 2": 'socket.on("error"',
@@ -43,7 +45,7 @@ const LISTENERS: Record<string, string> = {
   "shared/postgres/pool.ts new pg.Pool": 'pool.on("error"',
 };
 
-/** Reasons for which no listener is needed in the file, with the emitters that they concern. */
+/** Reasons why a file needs no listener for errors, with the emitters to which each reason applies. */
 const EXEMPTIONS: Record<string, string[]> = {
   "An iterator or a pipeline listens from the start, and its listener stays after the end.": [
     "command/audit/cli/output-file.ts createWriteStream(",
@@ -112,7 +114,7 @@ const EXEMPTIONS: Record<string, string[]> = {
   ],
 };
 
-/** Returns the sites of a file: the file's name, the code, and a number if the code is repeated. */
+/** Returns a file's emitters, each as the file name and the matched code. A repeated match gets a number. */
 function findSites(file: string): string[] {
   const counts = new Map<string, number>();
   const code = fs.readFileSync(file, "utf8").replace(/^import [^;]+;$|^\s*(?:\/?\*|\/\/).*$/gm, "");

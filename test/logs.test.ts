@@ -122,7 +122,7 @@ describe("the logs of all services at level debug", () => {
     }
   });
 
-  /** Registers a customer and an owner of the clinic. Returns the Cookie header of the owner. */
+  /** Registers a customer, and a portal user who owns the clinic. @returns the owner's Cookie header */
   async function createPortalUser({ clinicId }: PartnerWorld): Promise<string> {
     const { log } = command;
     const context = createTestOperatorContext();

@@ -14,7 +14,7 @@ import { useResource } from "./support/resources.ts";
 const SERVICES = ["audit", "command", "projection", "query-api"] as const;
 type Service = (typeof SERVICES)[number];
 
-/** Prefixes of the metrics of prom-client about the process. The document does not list them. */
+/** Matches prom-client's default metrics about the process, which the document does not list. */
 const PROCESS_METRICS = /^(process|nodejs)_/;
 
 const THREE_DAYS_MS = 3 * 24 * 60 * 60 * 1_000;
@@ -28,7 +28,7 @@ const REPORTED_LAST = [
   "webhook_oldest_due_delivery_age_seconds",
 ];
 
-/** Labels whose values are added by the format. */
+/** Labels that Prometheus's text format adds. */
 const FORMAT_LABELS = new Set(["le", "quantile"]);
 
 describe("the metrics of all services", () => {

@@ -17,28 +17,26 @@ import type { FileResult } from "./support/mocha-process.ts";
 
 const toBinPath = (name: string) => path.join(PROJECT_FOLDER, "node_modules", ".bin", name);
 
-/** The compiler. `.bin/tsc` can be another version, because `typescript-5` has a program of the same name. */
+/**
+ * TypeScript compiler. `.bin/tsc` can be a different version, because `typescript-5` has a program with the same name.
+ */
 const COMPILER_FILE = path.join(PROJECT_FOLDER, "node_modules", "typescript", "bin", "tsc");
 
-/**
- * Number of mocha processes. Exceeds the number of cores by two, because many tests wait for servers and time limits, but
- * is at most 4.
- */
+/** Number of mocha processes: 3 on one core, otherwise 4. More than the cores, because many tests only wait. */
 const MOCHA_PROCESSES = Math.min(2, os.availableParallelism()) + 2;
 
-/** Program of these processes. */
+/** Program of the mocha processes. */
 const POOL_ENTRY = "test/support/mocha-process.ts";
 
-/** Durations of the long test files in seconds. `UPDATE_DURATIONS=true npm test` measures them again. */
+/** Durations of long test files in seconds. `UPDATE_DURATIONS=true npm test` updates this file. */
 const DURATIONS_FILE = path.join(PROJECT_FOLDER, "test", "durations.json");
 
-/** Files that take at least this time are long. Seconds. */
+/** Minimum duration of a long test file. Seconds. */
 const MIN_LONG_DURATION_SECONDS = 5;
 
 const durations: Record<string, number> = JSON.parse(fs.readFileSync(DURATIONS_FILE, "utf8"));
 const newDurations: [file: string, seconds: number][] = [];
 
-/** Number of tests by result. */
 type Counts = Record<"passed" | "failed" | "skipped", number>;
 
 /** Descriptions of the failed tests, by file. */
@@ -77,7 +75,7 @@ await runEntry(async () => {
   process.exitCode = checkExitCode || testExitCode;
 });
 
-/** Links everything that the compiled code needs outside the project's folder. */
+/** Links files into the build that the compiled code needs. */
 function linkBuild(buildDir: string): void {
   linkAssets(PROJECT_FOLDER, buildDir);
   for (const name of ["node_modules", "package.json"])
@@ -91,7 +89,7 @@ function startMocha(args: readonly string[], summaryFile: string): ChildProcess 
   return startProcess(toBinPath("mocha"), [...strictOptions, ...args, ...filePatterns], { TEST_SUMMARY: summaryFile });
 }
 
-/** Lists all test files: the long ones, the longest first, and then the others, the largest first. */
+/** Lists all test files: long files by duration, and then the others by size, both in descending order. */
 function listTestFiles(): string[] {
   return fs
     .readdirSync(path.join(PROJECT_FOLDER, "test"), { recursive: true, encoding: "utf8" })
@@ -103,9 +101,10 @@ function listTestFiles(): string[] {
 }
 
 /**
- * Starts several processes that together run all test files. Counts the results. A long file must not start last, because
- * then only one process would still work. Long files must not all run at the same time either, because they mostly wait
- * for servers and time limits, so one process runs the short files first.
+ * Starts processes that together run all test files, and counts the results.
+ *
+ * Long files start early, because otherwise one process would still run when the others have ended. One process starts
+ * with short files, because long files mostly wait and would not use the CPU.
  */
 function startPool(files: readonly string[], bundleDir: string, counts: Counts): ChildProcess[] {
   const queue = [...files];
@@ -157,9 +156,9 @@ function startProcess(command: string, args: string[], env: NodeJS.ProcessEnv = 
 }
 
 /**
- * Runs one step and returns its exit code. A signal ends the step and the whole run.
+ * Runs one step and returns its exit code. A signal ends the whole run.
  *
- * @param hasFailures called when all processes of the step have exited with 0
+ * @param hasFailures called if all processes have exited with 0; returns true if the step has failed nevertheless
  */
 async function runStep(
   name: string,

@@ -1,4 +1,4 @@
-/** Servers that tests start in their own process. One that stays open would keep the process from ending. */
+/** Checks that tests close their servers. An open server would keep the process from ending. */
 import { readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { requireNoServers } from "./support/resources.ts";
 
 const TEST_FOLDER = join(PROJECT_FOLDER, "test");
 
-/** Files that call a method `listen` or `bindAsync` themselves, with the reason. */
+/** Files that may call `listen` or `bindAsync` directly, with the reason. */
 const EXCEPTIONS = {
   "support/loopback.ts": "The helper itself.",
   "support/unresponsive-server.ts": "The server listens in a thread, which is terminated.",

@@ -18,7 +18,7 @@ import { type Receiver, startReceiver } from "./support/receiver.ts";
 const CALLER_TRACE_ID = "0af7651916cd43dd8448eb211c80319c";
 const CALLER_SPAN_ID = "b7ad6b7169203331";
 
-/** Edges of the expected trees: each span with its parent. */
+/** Expected spans of a create, each with its parent. */
 const APPOINTMENT_TREE = [
   "command: POST /sandbox/v1/appointments (root)",
   "command: append appointment < POST /sandbox/v1/appointments",
@@ -80,7 +80,7 @@ describe("the traces of a partner's requests", () => {
     return { traceId, spanId };
   }
 
-  /** Waits for the spans of the trace to which a webhook request belongs. */
+  /** Waits for the spans of a webhook request's trace. @param isComplete returns true if no span is missing */
   const awaitTrace = (requestIndex: number, isComplete: (spans: ReceivedSpan[]) => boolean) =>
     eventually("all spans", () => {
       const { traceId } = readTraceparent(requestIndex);
@@ -88,10 +88,7 @@ describe("the traces of a partner's requests", () => {
       return isComplete(spans) && spans;
     });
 
-  /**
-   * Describes each span and its parent, without repetitions. On a busy machine, a step can be repeated, for example if
-   * the read models are late.
-   */
+  /** Describes each span and its parent. Omits repetitions, because a busy machine can repeat a step. */
   function describeTree(spans: readonly ReceivedSpan[]): string[] {
     const spansById = new Map(spans.map((span) => [span.spanId, span]));
     const describeParent = ({ parentSpanId }: ReceivedSpan) =>

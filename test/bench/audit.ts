@@ -1,11 +1,11 @@
 /**
- * Measures the index of the log for auditors: its fill, and the answers to questions about one clinic.
+ * Measures how fast the audit index is built, and how fast the audit service answers questions about one clinic. This
+ * clinic has 2 % of the events.
  *
  *     npm run bench -- audit
  *     AUDIT_BENCH_EVENTS=5000000 AUDIT_BENCH_LOG=/var/tmp/audit-bench npm run bench -- audit
  *
- * The log is kept in the folder, if there is one, because filling it takes minutes. Its events have the form of those
- * of real clinics. One clinic has a fiftieth of the events.
+ * Filling the log takes minutes. To keep the log for later runs, set AUDIT_BENCH_LOG to a folder.
  */
 import { randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -61,7 +61,7 @@ interface Subjects {
 const folder = process.env.AUDIT_BENCH_LOG ?? mkdtempSync(join(tmpdir(), "audit-bench-"));
 mkdirSync(folder, { recursive: true });
 
-/** Appends the events of many clinics. @returns subjects of the measured clinic */
+/** Appends the events of 50 clinics. @returns ids in the first clinic, which the questions use */
 async function fillLog(client: EventStoreDBClient): Promise<Subjects> {
   const clinics = Array.from({ length: CLINIC_SHARE }, () => ({
     clinicId: randomUUID(),

@@ -1,6 +1,7 @@
 /**
- * Bookings of places by 64 partners per second, on a complete stack: of one resource's day, of different days, and
- * refusals. The reference is a create without a place. Then the search for free times.
+ * Measures creates of appointments that book a place, sent over 64 connections to a complete stack. Covers bookings of
+ * one resource on one day, bookings on different days, and refusals. The reference is a create without a place. Also
+ * measures the search for free times.
  *
  *     npm run bench -- bookings
  */
@@ -83,7 +84,7 @@ function createRequest({ branchId, animalId, headers }: PartnerWorld, fields: ob
   };
 }
 
-/** Measures the search for free times of a week, with 20 resources of which each has 20 appointments a day. */
+/** Measures the search for free times in a week: 20 resources with 20 appointments a day each. */
 function measureSearch(): void {
   const rules = [1, 2, 3, 4, 5].flatMap((weekday) =>
     ["08:00-12:00", "13:00-18:00"].map((hours) => {

@@ -12,7 +12,7 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 
 const APPOINTMENTS_PER_DAY = 100;
 const FUTURE_DAY_COUNT = 35;
-/** Number of customers, each with one animal. The number is the same with any history, so only the history varies. */
+/** Number of customers, each with one animal. Independent of the history's length. */
 const CUSTOMER_COUNT = 5_000;
 const RESOURCE_COUNT = 10;
 const HOLD_COUNT = 100;
@@ -21,14 +21,14 @@ const APPOINTMENT_DURATION_MS = 1_800_000;
 const DAY_MS = 86_400_000;
 const ROWS_PER_WRITE = 2_000;
 
-/** Row of a read model, which is what its handlers return. */
+/** Row type of a read model, inferred from the results of its event handlers. */
 type RowOf<M extends { on: object }> = NonNullable<
   ReturnType<Extract<M["on"][keyof M["on"]], (...args: never[]) => unknown>>
 >;
 
 /**
- * Fills the read models directly with a clinic's past appointments, its appointments of the next 35 days, and related
- * rows. The number of future appointments does not depend on the history.
+ * Inserts rows of a clinic into the read models, without events. Only the number of past appointments depends on the
+ * parameter: the appointments of the next 35 days and all related rows are the same for each history.
  *
  * @param historyLength number of past appointments
  */

@@ -3,7 +3,6 @@ import type pg from "pg";
 import { endpointRegistered, installationApproved, registerApplication } from "../support/partner-events.ts";
 import type { ReadModelDatabase } from "../support/read-models.ts";
 
-/** Endpoint whose deliveries are listed. */
 export interface BenchEndpoint {
   clinicId: string;
   branchId: string;
@@ -11,7 +10,7 @@ export interface BenchEndpoint {
   endpointId: string;
 }
 
-/** Numbers of deliveries that do not depend on the history: failed, test events, and pending. */
+/** Number of failed deliveries, of pending deliveries, and of test events. The same for each history. */
 const RARE_COUNT = 60;
 
 /** Time between two deliveries. Seconds. */
@@ -28,10 +27,10 @@ export async function createBenchEndpoint(
 }
 
 /**
- * Adds deliveries to an endpoint. The oldest ones failed, are pending or are test events. They are the worst case for a
- * list that starts with the newest delivery.
+ * Adds deliveries to an endpoint. The failed, the pending and the test deliveries are the oldest. This order is the
+ * worst case for a filtered list that starts with the newest delivery.
  *
- * @param count number of deliveries that succeeded
+ * @param count number of successful deliveries
  */
 export async function fillDeliveries(admin: pg.Pool, endpoint: BenchEndpoint, count: number): Promise<void> {
   const { endpointId, clinicId, branchId, applicationId } = endpoint;
@@ -60,7 +59,7 @@ export async function fillDeliveries(admin: pg.Pool, endpoint: BenchEndpoint, co
   await admin.query("VACUUM ANALYZE webhooks.delivery, webhooks.attempt, webhooks.pending_delivery");
 }
 
-/** Values of a request for a list with pages. */
+/** Filters and cursor of a request for one page of a list. */
 interface ListQuery {
   /** Suffix of the measurement's name. */
   name: string;
@@ -70,7 +69,7 @@ interface ListQuery {
 
 export const usualQuery: ListQuery = { name: "", parameters: {}, cursor: undefined };
 
-/** Returns lists of deliveries with each filter, and a late page. */
+/** Returns one query of the delivery list for each filter, and one query for a late page. */
 export function createDeliveryQueries(): ListQuery[] {
   const noFilters = { status: null, type: null, appointmentId: null, from: null, to: null };
   const oldTime = new Date(Date.now() - 900 * INTERVAL_SECONDS * 1_000).toISOString();

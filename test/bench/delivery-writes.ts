@@ -1,11 +1,11 @@
 /**
  * Measures what Postgres spends on one delivery that succeeds at the first attempt: `node --import tsx
- * test/bench/delivery-writes.ts [endpoints of each event]`. No request is sent. The benchmark calls the functions that
- * add, claim and finish deliveries, with batches of the size that occurs under load. Deliveries to endpoints that get
- * the events of each appointment in order are measured separately, with one and with five events for each appointment.
+ * test/bench/delivery-writes.ts [endpoints of each event]`. Reports the CPU time of all Postgres processes, the bytes
+ * of WAL, the size of the tables, and the share of updates that change no index (HOT).
  *
- * It reports the CPU time of all Postgres processes, the bytes of WAL, the size of the tables, and the share of updates
- * that change no index (HOT).
+ * No webhook is sent. The benchmark calls the functions that add, claim and finish deliveries, in batches as large as
+ * under load. It measures endpoints without order, and endpoints that get the events of each appointment in order. For
+ * ordered endpoints, it compares one and five events for each appointment.
  */
 import type pg from "pg";
 import { readWebhookCheckpoint } from "../../projection/checkpoints/webhook-checkpoints.ts";
@@ -28,11 +28,11 @@ const WARM_UP_DELIVERY_COUNT = 4_000;
 const EVENTS_PER_BATCH = 250;
 const ATTEMPTS_PER_ENDPOINT = 4;
 const OUTCOMES_PER_BATCH = 100;
-/** Higher than the positions of the log. */
+/** Log position of the first inserted event. Higher than all real positions. */
 const FIRST_POSITION = 1_000_000_000;
 const endpointsPerEvent = Number(process.argv[2] ?? 1);
 
-/** Registers the endpoints and fills the read models. @returns the endpoints of each clinic */
+/** Registers the endpoints and waits until the read model contains them. @returns the endpoints of each clinic */
 async function registerEndpoints(world: World, ordering: DeliveryOrdering): Promise<Endpoint[][]> {
   const projectors = world.start.projectors();
   const endpointsByClinic = await Promise.all(
@@ -58,7 +58,9 @@ async function registerEndpoints(world: World, ordering: DeliveryOrdering): Prom
 
 let lastPosition = FIRST_POSITION;
 
-/** Inserts the public events of new appointments, and moves the read models past them. */
+/**
+ * Inserts public events of a new appointment for each given clinic, and moves the read models' checkpoint past them.
+ */
 async function insertEvents(pool: pg.Pool, clinicIds: string[], eventsPerAppointment: number): Promise<void> {
   const firstPosition = lastPosition;
   lastPosition += clinicIds.length * eventsPerAppointment;

@@ -1,8 +1,7 @@
 /**
- * Measures how the cost of each read grows with a clinic's history. Compares two clinics with equally many future
- * appointments, one with a short history and one with a long history. The histories contain equally many appointments
- * and webhook deliveries. Postgres counts the buffers (8 KiB pages) that a
- * statement touches, so the result does not depend on the machine.
+ * Measures how the cost of each read grows with a clinic's history. Compares a clinic with a short history and a clinic
+ * with a long history of appointments and webhook deliveries. Both have the same number of future appointments. The
+ * cost is the number of buffers (8 KiB pages) that a statement touches, so it does not depend on the machine.
  *
  *     npm run bench -- growth
  */
@@ -65,7 +64,7 @@ try {
   await mochaGlobalTeardown();
 }
 
-/** Measures every read in a new database with the given number of past appointments. */
+/** Measures every read in a new database with the given number of past appointments and successful deliveries. */
 async function measureCosts(appointmentCount: number): Promise<Map<string, Cost>> {
   const database = await createReadModelDatabase();
   const reader = new pg.Client({ connectionString: database.urls.query });
@@ -85,7 +84,7 @@ async function measureCosts(appointmentCount: number): Promise<Map<string, Cost>
   }
 }
 
-/** Yields all portal reads and the partner API's lists with pages, with the values of typical requests. */
+/** Yields the statements of all portal reads and of the partner API's paged lists, with typical parameters. */
 async function* createStatements({
   clinicId,
   userId,

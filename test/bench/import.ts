@@ -1,11 +1,11 @@
 /**
- * Lines per second of `clinic import`, compared with bare appends to the same log in the same run.
+ * Measures `clinic import` in lines per second, and compares it with plain appends to the same log.
  *
  *     npm run bench -- import
  *
- * The file contains the customers, animals and appointments of several clinics. It is imported twice: into an empty
- * log, and again as a repeated import. The time of an import includes the start of the command's process. The compiled
- * command runs with the options of the executable `clinic`, as operators run it.
+ * The file contains the customers, animals and appointments of several clinics. It is imported into an empty log, and
+ * then a second time. The time of an import includes the start of the process. The compiled command runs with the same
+ * Node options as the executable `clinic`.
  */
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -27,13 +27,13 @@ const LINE_COUNT = 20_000;
 const APPENDER_COUNT = 64;
 const CLINIC_COUNT = 5;
 const RESOURCES_PER_CLINIC = 8;
-/** Each customer has two animals, and each animal has three appointments. */
+/** A customer, two animals, and three appointments for each animal. */
 const LINES_PER_CUSTOMER = 9;
 const HOUR_MS = 3_600_000;
 
 type Line = Record<string, unknown>;
 
-/** Creates the lines of a clinic in the order in which other systems export them: one kind of object after another. */
+/** Creates the lines of a clinic, grouped by kind: customers, then animals, then appointments. */
 function createClinicLines(clinicNumber: number, customerCount: number): Line[] {
   const [clinic, branch] = [randomUUID(), randomUUID()];
   const names = { slug: `clinic-${clinicNumber}`, name: `Clinic ${clinicNumber}` };
@@ -105,14 +105,12 @@ interface ImportResult {
   durationSeconds: number;
   appliedCount: number;
   alreadyAppliedCount: number;
-  /** Seconds of CPU time. */
   commandCpuSeconds: number;
   logCpuSeconds: number;
   /** Maximum resident memory of the command's process. MiB. */
   peakMib: number;
 }
 
-/** Runs the command in its own process. */
 async function runImport(file: string, log: LogProcess): Promise<ImportResult> {
   const command = [process.execPath, "--max-semi-space-size=64", executable, "import", file, "--json"];
   const logPids = { log: [log.pid] };

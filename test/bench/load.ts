@@ -2,7 +2,6 @@ import { readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { Pool } from "undici";
 
-/** A request of a load. */
 export interface LoadRequest {
   method: "GET" | "POST";
   path: string;
@@ -12,14 +11,13 @@ export interface LoadRequest {
 
 export interface LoadOptions {
   origin: string;
-  /** Returns the next request. */
   createNextRequest(): LoadRequest;
-  /** Expected status of every response. */
+  /** Expected status of every response. Default: 200. */
   status?: number;
-  /** Processes whose CPU time is attributed to the requests, by name. */
+  /** Ids of the processes whose CPU time is measured, by component. */
   pids: Record<string, readonly number[]>;
   connectionCount?: number;
-  /** Duration of the unmeasured load before the measurement. Milliseconds. */
+  /** Duration of the load before the measurement starts. Milliseconds. */
   warmUpMs?: number;
   /** Duration of the measurement. Milliseconds. */
   measuredMs?: number;
@@ -32,7 +30,7 @@ export interface LoadResult {
   /** Latency in milliseconds. */
   p50: number;
   p99: number;
-  /** Microseconds of CPU time per request, by name of the process. */
+  /** CPU time per request, by component. Microseconds. */
   cpuMicros: Record<string, number>;
 }
 
@@ -43,10 +41,10 @@ const MEASURED_MS = 5_000;
 const TICKS_PER_SECOND = 100;
 
 /**
- * Sends requests over a number of connections (default: 50) for a few seconds, after a warm-up. Each connection waits
- * for the response before it sends the next request.
+ * Sends requests for a few seconds, after a warm-up. Each connection waits for the response before it sends the next
+ * request. There are 50 connections by default.
  *
- * @throws {Error} if a response has another status than expected
+ * @throws {Error} if a response does not have the expected status
  */
 export async function measureLoad(options: LoadOptions): Promise<LoadResult> {
   const { origin, createNextRequest, status = 200, connectionCount: connections = 50, ...measurement } = options;
@@ -67,7 +65,7 @@ type RateOptions = Pick<LoadOptions, "pids" | "warmUpMs" | "measuredMs" | "pause
   concurrency: number;
 };
 
-/** Runs work repeatedly for a few seconds, after a warm-up, with a number of concurrent workers. */
+/** Runs a task repeatedly in concurrent workers for a few seconds, after a warm-up. */
 export async function measureRate(options: RateOptions): Promise<LoadResult> {
   const { runTask, concurrency, pids, warmUpMs = WARM_UP_MS, measuredMs = MEASURED_MS, pauseMs } = options;
   const runTasks = async (durationMs: number) => {
@@ -94,9 +92,9 @@ export async function measureRate(options: RateOptions): Promise<LoadResult> {
 }
 
 /**
- * Runs work once. Returns items per second, and the CPU time per item of each group of processes.
+ * Runs work once and returns its rate: items per second, and the CPU time per item by component.
  *
- * @param run returns the number of items
+ * @param run does the work and returns the number of items
  */
 export async function measureWork(
   pids: LoadOptions["pids"],
@@ -119,23 +117,20 @@ export function findQuantiles(values: readonly number[]): Record<"p50" | "p95" |
   return { p50: find(0.5), p95: find(0.95), p99: find(0.99) };
 }
 
-/** Returns the ids of the processes of components, by name. An external server has none. */
+/** Returns process ids by component, as `pids` in {@link LoadOptions}. An external server has no process id. */
 export function listPids(components: Record<string, { pid: number | undefined }>): LoadOptions["pids"] {
   return Object.fromEntries(
     Object.entries(components).map(([name, { pid }]) => [name, pid === undefined ? [] : [pid]]),
   );
 }
 
-/** Number of measurements of each of two loads that are measured in turn. */
+/** Number of measurements of each load in `measureInTurn`. */
 const ROUND_COUNT = 10;
 
-/** Duration of each of these measurements, and of the unmeasured load before it. Milliseconds. */
+/** Durations of each measurement in `measureInTurn`. Milliseconds. */
 const ROUND_DURATIONS = { warmUpMs: 100, measuredMs: 600 };
 
-/**
- * Measures two loads in turn, many times, because a machine is not equally fast at all times. Returns the median of each
- * figure.
- */
+/** Measures two loads alternately, ten times each, because the speed of a machine varies. Returns the medians. */
 export async function measureInTurn(first: LoadOptions, second: LoadOptions): Promise<[LoadResult, LoadResult]> {
   const results: [LoadResult[], LoadResult[]] = [[], []];
   await measureLoad({ ...first, measuredMs: 0 });
@@ -159,7 +154,7 @@ function findMedians(results: readonly LoadResult[]): LoadResult {
   };
 }
 
-/** Sends one request and reads the response. `dispatch` costs less than `request`. */
+/** Sends one request and reads the response. Uses `dispatch`, which costs less CPU time than `request`. */
 function sendRequest(pool: Pool, { method, path, headers, body }: LoadRequest, expectedStatus: number): Promise<void> {
   return new Promise((resolve, reject) => {
     let status = 0;
@@ -186,7 +181,7 @@ function sendRequest(pool: Pool, { method, path, headers, body }: LoadRequest, e
   });
 }
 
-/** Reads the CPU time of each group of processes and of their children, including children that have ended. Seconds. */
+/** Reads the CPU time of each component: its processes and their children, including ended children. Seconds. */
 export function readCpuSeconds(pids: LoadOptions["pids"]): Record<string, number> {
   return Object.fromEntries(
     Object.entries(pids).map(([name, groupPids]) => [
@@ -201,7 +196,7 @@ function listProcessTreePids(pid: number): number[] {
   return [pid, ...childPids.map(Number)];
 }
 
-/** Reads the user and system time of a process and of its children that have ended. Seconds. */
+/** Reads the CPU time of a process and of its ended children. Seconds. */
 function readProcessSeconds(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
   return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / TICKS_PER_SECOND;

@@ -1,13 +1,13 @@
 /**
  * Measures the speed of the embedded log and compares it with upper limits: `npm run bench -- log`.
  *
- * The log runs in a separate process, and the client runs in this process. Each upper limit is measured in the same
+ * The log runs in a separate process, and the client runs in this process. The upper limits are measured in the same
  * run:
- * - Appends are compared with a loop that appends a batch of the same size to a file and flushes the file. A batch has
- *   one event for each appender.
- * - Reads and subscriptions are compared with a client that decodes the same messages without a server.
- * - Starts have no upper limit. A start verifies the whole log, and the benchmark prints its duration for a million
- *   events.
+ * - Appends: a loop that appends records of the same size to a file and flushes it after each batch. The batch has as
+ *   many records as the log has concurrent appenders.
+ * - Reads and subscriptions: a loop that decodes the same messages with the client, without a server.
+ *
+ * The start of a log with a million events has no upper limit. A start verifies the whole log.
  */
 import { open } from "node:fs/promises";
 import { join } from "node:path";
@@ -29,20 +29,20 @@ const RECORD_BYTES = 500;
 const createEvent = () => jsonEvent({ type: "AppointmentRequested", data: EVENT_DATA });
 const computeRate = (count: number, startedAt: number) => Math.round(count / ((performance.now() - startedAt) / 1000));
 
-/** Runs work for three seconds. @returns the number of times per second */
+/** Runs a task repeatedly for three seconds. @returns runs per second */
 async function measure(concurrency: number, runTask: () => Promise<unknown>): Promise<number> {
   const options = { runTask, concurrency, pids: {}, warmUpMs: 0, measuredMs: MEASURED_SECONDS * 1_000 };
   return (await measureRate(options)).rate;
 }
 
-/** Appends for three seconds to as many streams as there are appenders. @returns events per second */
+/** Appends events for three seconds. Each appender has its own stream. @returns events per second */
 async function measureAppendRate(client: EventStoreDBClient, appenderCount: number): Promise<number> {
   let count = 0;
   const runTask = () => client.appendToStream(`bench-${appenderCount}-${count++ % appenderCount}`, createEvent());
   return measure(appenderCount, runTask);
 }
 
-/** Appends records of the same size to a file and flushes it after each batch. @returns records per second */
+/** Appends records of an event's size to a file and flushes the file after each batch. @returns records per second */
 async function measureDiskRate(dir: string, batchSize: number): Promise<number> {
   const file = await open(join(dir, "limit"), "a");
   const batch = Buffer.alloc(RECORD_BYTES * batchSize, "x");
@@ -57,7 +57,7 @@ async function measureDiskRate(dir: string, batchSize: number): Promise<number> 
   return computeRate(count, startedAt);
 }
 
-/** Decodes one message repeatedly, as the client does for each event that it reads. @returns messages per second */
+/** Decodes the message of one event repeatedly, as the client does for each read event. @returns messages per second */
 function measureDecodeRate(): number {
   const data = Buffer.from(JSON.stringify(EVENT_DATA));
   const event = { ...createEvent(), metadata: new Uint8Array(0), data };
@@ -90,7 +90,7 @@ async function fillLog(client: EventStoreDBClient, eventCount: number): Promise<
   }
 }
 
-/** Reads 20 events of a stream repeatedly, with 8 concurrent readers. @returns reads per second */
+/** Reads 20 events of a stream repeatedly, in 8 concurrent workers. @returns reads per second */
 function measureStreamReadRate(client: EventStoreDBClient): Promise<number> {
   let count = 0;
   return measure(8, async () => {

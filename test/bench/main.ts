@@ -1,9 +1,9 @@
 /**
- * Runs benchmarks, one after the other, and prints one table. Each part runs in its own process. Its rows replace the
- * part's table in `docs/performance.md`.
+ * Runs the benchmarks one after the other, each in its own process, and prints one table. Also writes the result of
+ * each benchmark to its section of `docs/performance.md`.
  *
- *     npm run bench                    all parts
- *     npm run bench -- reads writes    some parts
+ *     npm run bench                    all benchmarks
+ *     npm run bench -- reads writes    some benchmarks
  */
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -15,7 +15,6 @@ import { printHeader, type Row } from "./report.ts";
 
 const DOCUMENT_FILE = fileURLToPath(new URL("../../docs/performance.md", import.meta.url));
 
-/** File of each benchmark. */
 const BENCHMARK_FILES: Record<string, string> = {
   reads: "reads.ts",
   growth: "growth.ts",

@@ -1,7 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import type pg from "pg";
 
-/** Resources that a Postgres server spent on some work. */
 export interface PostgresUse {
   /** CPU time of all processes of the server. Milliseconds. */
   cpuMs: number;
@@ -10,8 +9,8 @@ export interface PostgresUse {
 }
 
 /**
- * Measures what a Postgres server on this machine spends on some work, including background processes. Connections must
- * stay open during the work, because the CPU time of ended processes is not counted.
+ * Measures what a Postgres server on this machine spends while a workload runs, including background processes.
+ * Connections must stay open during the workload, because the CPU time of ended processes is not counted.
  */
 export async function measurePostgres(pool: pg.Pool, runWorkload: () => Promise<unknown>): Promise<PostgresUse> {
   // Full-page images after a checkpoint depend on the time of the checkpoint, not on the work.

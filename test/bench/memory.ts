@@ -16,7 +16,7 @@ import { printRow } from "./report.ts";
 
 const LOAD = { seconds: 60, readers: 16, writers: 16 };
 const CONNECTIONS = { idle: 2_000, busy: 500, seconds: 10 };
-/** Time between the end of the busy connections and the measurement of the latency. Milliseconds. */
+/** Pause after the load of the busy connections, before the latency is measured. Milliseconds. */
 const RECOVERY_MS = 2_000;
 const IDLE_MS = 15_000;
 /** Duration of a measurement of latencies. Milliseconds. */
@@ -53,7 +53,7 @@ try {
   await mochaGlobalTeardown();
 }
 
-/** Sends requests concurrently. Fails if a response is not JSON. @returns the number of responses by status */
+/** Sends requests concurrently. @returns the number of responses by status */
 async function sendRepeatedly(
   seconds: number,
   concurrency: number,
@@ -71,7 +71,7 @@ async function sendRepeatedly(
   return statusCounts;
 }
 
-/** Sends requests one after the other. */
+/** Measures requests that are sent one after the other. */
 function measureLatencies(send: () => Promise<unknown>): Promise<LoadResult> {
   return measureRate({ runTask: send, concurrency: 1, pids: {}, warmUpMs: 0, measuredMs: LATENCY_MS });
 }
@@ -86,7 +86,7 @@ async function openConnections(count: number): Promise<Socket[]> {
   return sockets;
 }
 
-/** Prints the memory of each Node process and of nats-server. @param field resident memory now or its peak */
+/** Prints the memory of each process except Postgres. @param field current (VmRSS) or peak (VmHWM) resident memory */
 function printMemory(name: string, field: "VmRSS" | "VmHWM"): void {
   const { postgres: _, ...components } = stack.components;
   const memoryTexts = Object.values(components).flatMap(({ name, pid }) => {

@@ -3,16 +3,15 @@ import { COST_TITLE, formatCost, type Row } from "./report.ts";
 const START = "<!-- Start of the tables, which `npm run bench` writes. -->\n";
 const END = "<!-- End of the tables. -->\n";
 
-/** Result of one part of the benchmarks. */
 export interface PartResult {
-  /** Name of the part, such as `reads`. */
+  /** Name of the benchmark, such as `reads`. */
   part: string;
   /** Machine, versions, commit and date, as one sentence. */
   setup: string;
   rows: readonly Row[];
 }
 
-/** Columns of the tables. The reference's rate follows from rate and ratio, so it is left out. */
+/** Columns of the tables. The reference rate is left out, because it is the rate divided by the ratio. */
 const COLUMNS: [title: string, toText: (row: Row) => string][] = [
   ["measurement", ({ name }) => name],
   ["rate/s", ({ rate }) => rate?.toFixed(0) ?? ""],
@@ -23,9 +22,9 @@ const COLUMNS: [title: string, toText: (row: Row) => string][] = [
 ];
 
 /**
- * Replaces the section of one part between the markers of `docs/performance.md`. All other sections stay unchanged.
+ * Replaces the section of one benchmark in `docs/performance.md`, between the markers. Keeps all other sections.
  *
- * @param parts names of all parts, in the order of their sections
+ * @param parts names of all benchmarks, in the order of their sections
  * @throws {Error} if the document lacks a marker
  */
 export function replacePart(document: string, parts: readonly string[], result: PartResult): string {
@@ -40,7 +39,7 @@ export function replacePart(document: string, parts: readonly string[], result: 
   return `${before}${START}\n${orderedSections.join("")}${END}${after}`;
 }
 
-/** Leaves out rows of details, and columns without a value. */
+/** Renders the section without detail rows and without empty columns. */
 function renderSection({ part, setup, rows }: PartResult): string {
   const shownRows = rows.filter((row) => !row.isDetail);
   const columns = COLUMNS.filter(([, toText]) => shownRows.some((row) => toText(row) !== ""));

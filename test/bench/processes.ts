@@ -1,9 +1,11 @@
 /**
- * Measures the CPU time of each component for creates with one webhook each and for partner reads, with one and with two
- * processes of a service. If the CPU time per item stays the same, a second process gains a core until another component
- * is busy. Rates are not compared, because all processes share the machine's cores.
+ * Measures the CPU time of each component for appointment creates with one webhook each, and for partner reads. The
+ * command service, the query API and the webhooks role each run in one process, and then in two.
  *
  *     npm run bench -- processes
+ *
+ * If the CPU time per item stays the same, a second process doubles the capacity of a service, until another component
+ * is the bottleneck. Rates are not compared, because all processes share the machine's cores.
  */
 
 import { randomUUID } from "node:crypto";

@@ -1,7 +1,7 @@
 /**
- * Measures the speed of a rebuild of the read models, and the CPU time of this process and of Postgres. Compares this
- * speed with the speed at which the same client reads the same log without processing the events. Then measures how
- * long it takes until the row of an appended event is in the read model.
+ * Measures a rebuild of the read models: its speed, and the CPU time of this process and of Postgres. The reference is
+ * the same client that reads the same log without processing the events. Then measures the time from an append until
+ * the row is in the read model.
  *
  *     npm run bench -- rebuild
  */
@@ -74,7 +74,7 @@ try {
   await mochaGlobalTeardown();
 }
 
-/** Runs work that reads all events. @returns events per second, and microseconds of CPU time per event by process */
+/** Measures work that reads all events. @returns events per second, and CPU microseconds per event by process */
 function measureRead(runOnce: () => Promise<unknown>) {
   return measureWork(pids, async () => {
     await runOnce();
@@ -104,7 +104,7 @@ function createMetadata(number: number): EventMetadata {
   };
 }
 
-/** Creates the events of a customer, an animal and a completed appointment: eight events in three streams. */
+/** Creates eight events in three streams: of a customer, an animal and a completed appointment. */
 function createFamilyEvents(index: number): [string, CatalogEvent[]][] {
   const [customerId, animalId, appointmentId] = [
     deriveDemoId("customer", index),
@@ -181,10 +181,7 @@ async function measureLiveLag(): Promise<void> {
   printRow({ name: `append to row, ${LIVE_EVENTS_PER_SECOND} events/s`, ...findQuantiles(lagsMs) });
 }
 
-/**
- * Appends an event. Waits only for the row of every twentieth event, because more queries would distort the
- * measurement.
- */
+/** Appends an event. For every twentieth event, waits for its row. More queries would distort the measurement. */
 async function appendAndAwaitRow(number: number, lagsMs: number[]): Promise<void> {
   const customerId = randomUUID();
   const metadata = createMetadata(number);

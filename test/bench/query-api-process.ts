@@ -1,4 +1,4 @@
-/** The query API as its own process, with its settings in the environment. It sends its port to the parent. */
+/** Runs the query API in its own process, with settings from the environment. Sends its port to the parent process. */
 import { startQueryApi } from "../../query-api/start.ts";
 
 const { url } = await startQueryApi(process.env);

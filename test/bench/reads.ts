@@ -1,5 +1,5 @@
 /**
- * Measures portal reads per second, and compares them with a bare Koa server in the same run. That server verifies the
+ * Measures portal reads per second. The reference is a minimal Koa server, measured in the same run. It verifies the
  * same session and sends a stored document of the same size.
  *
  *     npm run bench -- reads

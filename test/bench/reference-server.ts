@@ -1,7 +1,6 @@
 /**
- * Bare Koa application that shows the lowest possible cost of a portal read with the same libraries. It verifies the
- * session with jose, reads one stored JSON document with one query, and sends it. The parent process passes the
- * settings as JSON in the first argument.
+ * Minimal Koa application: the lowest possible cost of a portal read with the same libraries. Verifies the session with
+ * jose, reads one stored JSON document with one query, and sends it. The first argument contains the settings as JSON.
  */
 import { once } from "node:events";
 import { createServer } from "node:http";

@@ -2,24 +2,21 @@ import type { LoadResult } from "./load.ts";
 
 /** One row of the table. Cells without a value are empty. */
 export interface Row {
-  /** Name of the measurement. */
   name: string;
-  /** Items per second of the service or of an alternative. */
+  /** Items per second. */
   rate?: number;
-  /** Items per second of the reference, measured in the same run. */
+  /** Items per second of the reference. */
   referenceRate?: number;
-  /** Latency of the service or of an alternative. Milliseconds. */
+  /** Median latency. Milliseconds. */
   p50?: number;
   p99?: number;
-  /** Microseconds of CPU time per item, by process. */
+  /** CPU time per item, by process. Microseconds. */
   cpuMicros?: Record<string, number>;
-  /** Remark in the last column. */
   note?: string;
   /** If true, the row is printed, but not written to `docs/performance.md`. */
   isDetail?: boolean;
 }
 
-/** Title of the last column. */
 export const COST_TITLE = "CPU µs per item and process, remarks";
 
 const COLUMNS = [
@@ -32,12 +29,11 @@ const COLUMNS = [
   [COST_TITLE, 0],
 ] as const;
 
-/** Prints the header of the table. */
 export function printHeader(): void {
   printCells(COLUMNS.map(([title]) => title));
 }
 
-/** Prints a row. If `main.ts` has started the process, it receives the row, too. */
+/** Prints a row, and sends it to the parent process if `main.ts` started this process. */
 export function printRow(row: Row): void {
   const { name, rate, referenceRate, p50, p99 } = row;
   printCells([
@@ -52,7 +48,6 @@ export function printRow(row: Row): void {
   process.send?.(row);
 }
 
-/** Formats the last column. */
 export function formatCost({ cpuMicros = {}, note }: Row): string {
   const costTexts = Object.entries(cpuMicros).map(([processName, micros]) => `${processName} ${micros.toFixed(0)}`);
   if (note !== undefined) costTexts.push(note);
@@ -60,9 +55,9 @@ export function formatCost({ cpuMicros = {}, note }: Row): string {
 }
 
 /**
- * Prints a row for a load.
+ * Prints a row for a load and its reference rate.
  *
- * @param referenceLoads results of the reference. Usually one before and one after, because a machine's speed varies
+ * @param referenceLoads measurements of the reference, usually before and after the load. Their mean rate is printed
  */
 export function printLoad(name: string, load: LoadResult, ...referenceLoads: LoadResult[]): void {
   const referenceRate = referenceLoads.reduce((sum, { rate }) => sum + rate, 0) / referenceLoads.length;

@@ -1,13 +1,16 @@
-/** Signs and posts webhooks like the service, but without a queue. */
+/**
+ * Signs and posts webhooks with the service's HTTP client, but without a queue. Upper limit for the service's
+ * throughput.
+ */
 import { randomUUID } from "node:crypto";
 import { createConnections } from "../../projection/webhooks/send/connections.ts";
 import { Exchange } from "../../projection/webhooks/send/send.ts";
 import { createSignatureHeaders } from "../../shared/webhooks/delivery-headers.ts";
 
-/** Numbers of the throughput measurements. */
+/** Numbers of endpoints, events, workers and requests in the measurements of throughput. */
 export const THROUGHPUT = { endpoints: 40, events: 20_000, appenders: 64, connections: 64, posts: 20_000 };
 
-/** Creates a client that signs and posts bodies with the service's HTTP client. A response other than 200 is an error. */
+/** Creates a client that signs and posts bodies. `post` rejects if the response status is not 200. */
 function createSignedPoster(url: string) {
   const client = createConnections();
   const destination = { url: new URL(url), addresses: ["127.0.0.1"] as const };
@@ -52,7 +55,7 @@ export async function measureSignedPosts(url: string, count: number): Promise<nu
   return rate;
 }
 
-/** Runs work for each number below `count`, with a number of concurrent workers. */
+/** Runs a task for each number from 0 to `count` - 1, in concurrent workers. */
 export async function runConcurrently(
   workerCount: number,
   count: number,

@@ -1,6 +1,6 @@
 /**
- * Runs the projection service in two processes, each with some of the service's roles. A third process receives the
- * webhooks. The process of the benchmark creates the load.
+ * Environment of the webhook benchmarks. The projection service runs in two processes, and a third process receives the
+ * webhooks. The benchmark's own process creates the load.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -23,7 +23,7 @@ import { startWebhookSink } from "./webhook-sink-process.ts";
 
 export type BenchWorld = Awaited<ReturnType<typeof createBenchWorld>>;
 
-/** Roles of each process of the service. Two processes use two cores. */
+/** Roles of each process of the projection service. */
 const SERVICE_PROCESSES = ["projectors,relay", "webhooks"];
 
 export const now = () => performance.timeOrigin + performance.now();
@@ -68,7 +68,11 @@ export async function createBenchWorld() {
     );
     return firstEndpoint.clinicId;
   };
-  /** Appends the first events of a new appointment at once, and records the time. @returns the events' ids, in order */
+  /**
+   * Appends the first events of a new appointment in one write, and records the time.
+   *
+   * @returns the events' ids, in order
+   */
   const appendAppointmentEvents = async (clinicId: string, count: number) => {
     const { stream, events } = createAppointmentEvents(clinicId, count);
     for (const { id } of events) appendTimes.set(id, now());
@@ -85,54 +89,52 @@ export async function createBenchWorld() {
   };
   return {
     sinkUrl: sink.url,
-    /** URL of the same receiver at another origin. */
+    /** URL of the same receiver with another port, so that connections are not shared with `sinkUrl`. */
     otherSinkUrl: sink.otherUrl,
-    /** Time at which the first webhook of each event arrived. Milliseconds since 1970. */
+    /** Time at which the first webhook of each event arrived, by event id. Milliseconds since 1970. */
     receiptTimes,
-    /** Number of requests for each delivery. */
+    /** Number of requests for each delivery, by delivery id. */
     requestCounts,
-    /** Requests whose signature is valid and invalid, among the sampled requests. */
+    /** Numbers of sampled requests with a valid and with an invalid signature. */
     signatureCounts,
     /** Registers an endpoint at a new clinic. @returns the clinic's id */
     registerEndpoint: (url: string) => registerEndpoints(url, 1),
     registerEndpoints,
     appendAppointmentEvents,
-    /** Appends an appointment of a clinic, and records the time. @returns the event's id */
+    /** Appends the first event of a new appointment, and records the time. @returns the event's id */
     appendAppointment: async (clinicId: string) => (await appendAppointmentEvents(clinicId, 1))[0]!,
-    /** Waits until the webhooks of `count` events have arrived, counted from the last call of `clearReceipts`. */
+    /** Waits until webhooks of `count` different events have arrived since the last `clearReceipts`. */
     awaitReceipts: (count: number, timeoutMs: number) => awaitCount("events", receiptTimes, count, timeoutMs),
-    /** Waits until webhooks of `count` deliveries have arrived, counted from the last call of `clearReceipts`. */
+    /** Waits until requests for `count` different deliveries have arrived since the last `clearReceipts`. */
     awaitDeliveries: (count: number, timeoutMs: number) => awaitCount("deliveries", requestCounts, count, timeoutMs),
-    /** Returns the time from append to receipt of each event whose webhook has arrived. Milliseconds. */
+    /** Returns the times from append to receipt. Skips events whose webhook has not arrived. Milliseconds. */
     listWaitTimes: (ids: readonly string[]) =>
       ids.flatMap((id) => {
         const [appendedAt, receivedAt] = [appendTimes.get(id), receiptTimes.get(id)];
         return appendedAt === undefined || receivedAt === undefined ? [] : [receivedAt - appendedAt];
       }),
-    /** Deletes all recorded appends and receipts. */
     clearReceipts() {
       receiptTimes.clear();
       requestCounts.clear();
       appendTimes.clear();
     },
-    /** Starts the service and waits until it is ready. */
     async startService() {
       serviceProcesses = SERVICE_PROCESSES.map((roles) => spawnService(world, roles));
       await Promise.all(serviceProcesses.map((child) => once(child.stdout ?? child, "data")));
       await sleep(1_500);
     },
     stopService,
-    /** Runs work. @returns the bytes of WAL that Postgres wrote */
+    /** Runs work and returns the number of WAL bytes that Postgres wrote. */
     measureWal: async (runWorkload: () => Promise<unknown>) =>
       (await measurePostgres(world.pool, runWorkload)).walBytes,
-    /** Returns the ids of the processes of each service and server. */
+    /** Returns the process ids of the service, by roles, and of the servers, by name. */
     listPids: () => ({
       ...Object.fromEntries(SERVICE_PROCESSES.map((roles, index) => [roles, [serviceProcesses[index]?.pid ?? 0]])),
       ...Object.fromEntries(
         (["postgres", "nats", "eventstore"] as const).map((name) => [name, [components[name].pid ?? 0]]),
       ),
     }),
-    /** Returns the peak memory of the service's process that uses the most memory. MiB. */
+    /** Returns the peak memory of the service process that used the most. MiB. */
     readPeakMemoryMib() {
       const peakSizesMib = serviceProcesses.map(({ pid }) => {
         const status = readFileSync(`/proc/${pid}/status`, "utf8");
@@ -140,7 +142,7 @@ export async function createBenchWorld() {
       });
       return Math.max(...peakSizesMib);
     },
-    /** Inserts deliveries that are due now, distributed over new endpoints of new applications. */
+    /** Inserts due deliveries for new endpoints of new applications, in batches of 5,000 deliveries. */
     async insertDueDeliveries(
       url: string,
       applicationCount: number,
@@ -180,7 +182,7 @@ export async function createBenchWorld() {
         await sleep(100);
       }
     },
-    /** Returns the number of finished attempts since the database was created. */
+    /** Returns the number of finished attempts in this database. */
     async countAttempts() {
       const { rows } = await world.pool.query<{ count: number }>(
         "SELECT count(*)::integer AS count FROM webhooks.attempt WHERE duration_ms IS NOT NULL",
@@ -197,8 +199,8 @@ export async function createBenchWorld() {
 }
 
 /**
- * Inserts a public event with the data $5, and $1 deliveries of it, distributed over endpoints. The arrays $2 to $4
- * contain the ids of the endpoints, applications and clinics.
+ * Inserts one public event with the data $5, and $1 deliveries of the event. The deliveries are distributed evenly over
+ * endpoints. The arrays $2 to $4 contain the ids of the endpoints, applications and clinics.
  */
 const INSERT_DUE_DELIVERIES_SQL = `
   WITH event AS (
@@ -237,7 +239,7 @@ function spawnService(world: World, roles: string): ChildProcess {
   });
 }
 
-/** Creates the first events of a new appointment: a request and changes of its duration. */
+/** Creates the first events of a new appointment: a request, and then changes of its duration. */
 function createAppointmentEvents(clinicId: string, count: number) {
   const appointmentId = randomUUID();
   const scheduledAt = "2030-05-01T09:00:00.000Z";

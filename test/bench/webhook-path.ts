@@ -1,11 +1,10 @@
 /**
- * Measures the path from an event to a webhook.
+ * Measures the path from an event to its webhook.
  *
  * - steady: Time from append to receipt at 50 events per second, and the CPU time of all processes for each delivery.
- * - one and ten endpoints: Deliveries per second while events of one clinic are appended, to receivers that respond at
- *   once and to receivers that take 50 ms.
- * - newcomers: Time from append to receipt for the first event of 40 applications, while one endpoint uses all its slots.
- * - idle: CPU time of each process in a second without events.
+ * - one and ten endpoints: Deliveries per second of one clinic's events. The receivers respond at once or after 50 ms.
+ * - newcomers: Time from append to receipt for the first events of 40 new applications, while another endpoint is busy.
+ * - idle: CPU time of each process per second without events.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { mochaGlobalTeardown } from "../support/stack.ts";

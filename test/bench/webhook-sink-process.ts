@@ -3,16 +3,19 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { Receipt, SampledRequest } from "./webhook-sink.ts";
 
-/** The running process of `webhook-sink.ts`. */
 export interface WebhookSink {
   pid: number;
   url: string;
-  /** URL of the same receiver at another origin. */
+  /** URL of the same receiver with another port, so that connections are not shared with `url`. */
   otherUrl: string;
   stop(): void;
 }
 
-/** Starts the receiver in its own process. @param onSample receives some complete requests */
+/**
+ * Starts the receiver of webhooks in its own process.
+ *
+ * @param onSample receives every hundredth request completely
+ */
 export async function startWebhookSink(
   onReceipt: (receipt: Receipt) => void,
   onSample: (sample: SampledRequest) => void = () => undefined,

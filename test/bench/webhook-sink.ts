@@ -1,30 +1,29 @@
 /**
- * Process that receives webhooks. For webhooks to the paths `/` and `/delayed`, it responds with 200 and reports the
- * arrival time to the parent process. Other paths select slow or failing responses.
+ * Process that receives webhooks. It responds with 200 to the paths `/` and `/delayed`, and reports the arrival times
+ * to its parent process. Other paths cause slow or failing responses.
  */
 import { once } from "node:events";
 import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** A received webhook: the ids of delivery and event, and the time of arrival in milliseconds since 1970. */
+/** Ids of a received delivery and its event, and the time of arrival in milliseconds since 1970. */
 export type Receipt = [deliveryId: string, eventId: string, receivedAt: number];
 
-/** A complete request, whose signature the parent process verifies. */
 export interface SampledRequest {
   headers: Record<string, string>;
   body: string;
 }
 
-/** One of this number of requests is sent to the parent process completely. */
+/** The parent process gets one complete request out of this number of requests. */
 const REQUESTS_PER_SAMPLE = 100;
 
 /** Interval at which receipts are sent to the parent process. Milliseconds. */
 const FLUSH_INTERVAL_MS = 20;
 
-/** Delay of the responses of the path `/delayed`. Milliseconds. */
+/** Delay of responses on the path `/delayed`. Milliseconds. */
 const DELAY_MS = 50;
 
-/** Delay of slow responses, just below the time limit of an attempt. Milliseconds. */
+/** Delay of responses on the path `/slow`, just below the time limit of an attempt. Milliseconds. */
 const SLOW_RESPONSE_MS = 9_000;
 
 let receipts: Receipt[] = [];
@@ -71,7 +70,7 @@ const listener: RequestListener = (request, response) => {
   });
 };
 
-/** With two origins, slow and fast receivers do not share connections. */
+/** Two ports are two origins, so that slow and fast receivers do not share connections. */
 const ports = await Promise.all([listen(), listen()]);
 process.send?.({ ports });
 

@@ -2,21 +2,18 @@
  * Measures how fast webhooks are delivered, and how much failing receivers delay healthy receivers: `node --import tsx
  * test/bench/webhooks.ts`. With the argument `throughput`, measures only throughput and cost.
  *
- * - throughput: Deliveries per second, first while events are appended, then for events that were appended before the
- *   service started. The upper limit is measured in the same run: the benchmark itself signs and posts the same number
- *   of bodies to the same receiver over reused connections, with the service's HTTP client. The service runs as two
- *   processes, so that it uses two cores. In one of the runs, each event has five endpoints. The number of repeated
- *   requests and of invalid signatures must be zero.
- * - order: The same for appointments with several events that are appended at once, to endpoints without order and to
- *   endpoints that get the events of each appointment in order. The number of events that arrive too early must be zero
- *   for the latter.
+ * - throughput: Deliveries per second, for events appended while the service runs and for events appended before its
+ *   start. One measurement has five endpoints for each event. The upper limit is a client that signs and posts bodies
+ *   to the same receiver without a queue. The numbers of repeated requests and of invalid signatures must be zero.
+ * - order: Deliveries per second for appointments with several events that are appended at once. Compares endpoints
+ *   without order and with the order of each appointment. For the latter, no event may arrive too early.
  * - cost: CPU time and WAL per delivery while events are appended.
- * - memory: Peak memory of the service while 100,000 deliveries are due, and the number of deliveries per second.
+ * - memory: Peak memory of the service while 100,000 deliveries are due, and deliveries per second.
  * - latency: Time from append to receipt at a steady rate.
- * - isolation: Latency of 100 healthy endpoints, first alone, then together with endpoints that fail in four ways, and
- *   together with a failing endpoint with many blocked deliveries.
- * - fairness: Latency of 100 healthy endpoints together with 20 applications with 50 endpoints each. In the first run,
- *   these applications' endpoints never respond. In the second run, they respond after 9 seconds.
+ * - isolation: Latency of 100 healthy endpoints: alone, together with endpoints that fail in four ways, and together
+ *   with a failing endpoint with many blocked deliveries.
+ * - fairness: Latency of 100 healthy endpoints together with 20 applications with 50 endpoints each. These endpoints
+ *   never respond in the first run, and respond after 9 seconds in the second run.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { findFreePort } from "../support/free-ports.ts";
@@ -49,7 +46,7 @@ const appendEvents = (world: BenchWorld, clinicIds: readonly string[], eventCoun
     await world.appendAppointment(clinicIds[n % clinicIds.length] ?? "");
   });
 
-/** Appends events while the service runs. */
+/** Measures deliveries while events are appended. */
 async function measureThroughput(
   world: BenchWorld,
   clinicIds: readonly string[],
@@ -81,7 +78,7 @@ async function measureFanOut(world: BenchWorld): Promise<void> {
   await compareWithLimit(world, label, measureFanOutThroughput, clinicIds, eventCount);
 }
 
-/** Measures appointments whose events wait for each other, and compares endpoints with and without order. */
+/** Compares endpoints with and without order, for appointments with several events. */
 async function measureOrder(world: BenchWorld): Promise<void> {
   const { clinics: count, eventsPerAppointment, appointments: appointmentCount } = ORDER;
   const eventCount = eventsPerAppointment * appointmentCount;
@@ -107,7 +104,7 @@ async function measureOrder(world: BenchWorld): Promise<void> {
   }
 }
 
-/** Appends several events of each appointment at once. @returns the ids of each appointment's events, in order */
+/** Appends several events of each appointment in one write. @returns the ids of each appointment's events, in order */
 async function appendAppointments(
   world: BenchWorld,
   clinicIds: readonly string[],
@@ -122,7 +119,7 @@ async function appendAppointments(
   return appointments;
 }
 
-/** Appends events, and then starts the service. */
+/** Measures deliveries of events that were appended before the start of the service. */
 async function measureBacklog(
   world: BenchWorld,
   clinicIds: readonly string[],
@@ -136,7 +133,7 @@ async function measureBacklog(
   return { rate: eventCount / ((Math.max(...receiptTimes) - Math.min(...receiptTimes)) / 1_000) };
 }
 
-/** Prints a rate and the limit. Measures the limit before and after, because a machine's speed varies. */
+/** Prints a rate and its upper limit. Measures the limit before and after, because a machine's speed varies. */
 async function compareWithLimit(
   world: BenchWorld,
   name: string,

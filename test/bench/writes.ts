@@ -1,6 +1,6 @@
 /**
- * Writes of partners per second, on a complete stack: appointments with new keys and with repeated keys, refused
- * requests, and token exchanges.
+ * Measures partner writes per second on a complete stack: creates of appointments with new and with repeated
+ * idempotency keys, requests over the rate limit, and token exchanges.
  *
  *     npm run bench -- writes
  */
@@ -24,12 +24,12 @@ const CONNECTION_COUNT = 64;
 const HIGHEST_RATE_LIMIT = 100_000;
 
 /**
- * Load before the first measurement. Milliseconds. V8 optimizes a service's code only after thousands of calls: in the
- * first seconds, a create takes up to twice as long.
+ * Duration of the load before the first measurement. Milliseconds. V8 optimizes a service's code only after thousands
+ * of calls. In the first seconds, a create takes up to twice as long.
  */
 const SERVICE_WARM_UP_MS = 20_000;
 
-/** Pause before each request to an idle machine, and duration of the measurement. Milliseconds. */
+/** Pause before each request, and duration of the measurement on an idle machine. Milliseconds. */
 const [IDLE_PAUSE_MS, IDLE_MEASURED_MS] = [40, 10_000];
 
 const REPEATED_KEY_COUNT = 200;
@@ -76,7 +76,7 @@ function createRequest({ branchId, animalId, headers }: PartnerWorld, key: strin
   };
 }
 
-/** Compares requests with appends of events of the same size by the same number of callers. */
+/** Compares creates with plain appends of events of the same size, with equal concurrency. */
 async function compareWithAppends(
   client: EventStoreDBClient,
   name: string,
@@ -89,7 +89,7 @@ async function compareWithAppends(
   printLoad(name, requestLoad, appendLoadBefore, await measureAppends());
 }
 
-/** Compares the latency of single requests with the latency of single appends. The machine is idle before each of them. */
+/** Compares the latency of single creates and single appends, each after a pause in which the machine is idle. */
 async function compareOnIdleMachine(client: EventStoreDBClient, createNextRequest: () => LoadRequest): Promise<void> {
   const options = { pids, pauseMs: IDLE_PAUSE_MS, measuredMs: IDLE_MEASURED_MS };
   const measureAppends = () => measureRate({ ...options, runTask: () => append(client), concurrency: 1 });
@@ -114,7 +114,7 @@ async function append(client: EventStoreDBClient): Promise<void> {
   await appendEvents(client, `bench-${randomUUID()}`, EMPTY_STREAM, [event], REQUEST_TIMEOUT_MS);
 }
 
-/** Compares requests over the rate limit with a Koa application that always returns the same response. */
+/** Compares requests over the rate limit with a minimal Koa application that always responds with 429. */
 async function measureRefusals(world: PartnerWorld): Promise<void> {
   const createNextRequest = () => createRequest(world, "12345678");
   await fetch(`${url}${createNextRequest().path}`, { ...createNextRequest(), body: createNextRequest().body ?? null });

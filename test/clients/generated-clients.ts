@@ -14,24 +14,24 @@ import { makeTestRoot } from "../support/stack.ts";
 
 type Command = readonly [program: string, ...args: string[]];
 
-/** A generator of clients. Commands run in a new folder, which contains the document as `openapi.json`. */
+/** A client generator. Its commands run in a new folder, which contains the OpenAPI document as `openapi.json`. */
 interface Generator {
   /** Name of the generator and the target language. */
   name: string;
   versionCommand: Command;
-  /** Other programs that the commands need. */
+  /** Programs that the commands need besides the generator. */
   toolchain: readonly string[];
-  /** Files of the folder, by name. */
+  /** Contents of further files, by file name. */
   files?: Readonly<Record<string, string>>;
-  /** Name of the program in `journeys` that uses the client, and its name in the folder. */
+  /** Program that uses the client: its name in the folder `journeys`, and its name in the new folder. */
   journey?: readonly [source: string, target: string];
-  /** Generate and compile the client. */
+  /** Commands that generate and compile the client. */
   commands: readonly Command[];
-  /** Runs the journey; undefined if the client is only compiled. */
+  /** Runs the program in `journey`. Undefined if the client is only compiled. */
   runCommand?: Command;
 }
 
-/** Output of each journey. Kiota's errors of a client contain no code. */
+/** Output that each journey must print. The error code is optional, because Kiota's errors do not contain it. */
 const JOURNEY_OUTPUT =
   /^context Sandbox Clinic\ncreated requested\nlisted true\nendpoint active\nrefused 422( validation_failed)?\n$/;
 
@@ -43,7 +43,7 @@ const compileTypeScript: Command = [
   ...["--module", "esnext", "--moduleResolution", "bundler", "--target", "es2023"],
   ...["--lib", "es2023,dom,dom.iterable", "--types", "node"],
 ] as string[] as [string, ...string[]];
-/** openapi-typescript needs TypeScript 5. */
+/** Runs openapi-typescript with TypeScript 5, which it needs. */
 const openapiTypescript: Command = [
   ...[process.execPath, "--import", path.join(PROJECT_FOLDER, "test", "docs", "typescript-5.mjs")],
   path.join(PROJECT_FOLDER, "node_modules", "openapi-typescript", "bin", "cli.js"),
@@ -198,7 +198,7 @@ describe("generated clients of the partner API", function () {
   }
 });
 
-/** @throws {Error} the program's output, if it exits with an error */
+/** @throws {Error} with the program's output if the exit code is not 0 */
 async function run([program, ...args]: Command, folder: string, env: Record<string, string> = {}): Promise<string> {
   const options = { cwd: folder, timeout: GENERATION_TIMEOUT_MS, maxBuffer: 2 ** 26 };
   const telemetryEnv = { DOTNET_CLI_TELEMETRY_OPTOUT: "1", DOTNET_NOLOGO: "1", KIOTA_TELEMETRY_OPTOUT: "1" };

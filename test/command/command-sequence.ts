@@ -14,13 +14,13 @@ import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { createTestOperatorContext } from "../support/partner.ts";
 
-/** A command with its input, as in a line of an import. */
+/** A command with its input, as in an import file. */
 export type Line = Record<string, unknown> & { command: string };
 
-/** Current ids of the objects, by field of the commands' input. */
+/** Ids of the last created objects, by the name of their field in the commands' input. */
 export type Ids = Record<string, string>;
 
-/** Commands that create what `createOtherObjects` needs. */
+/** Commands that must run before `createOtherObjects`. */
 export const FIRST_COMMANDS = ["clinic register", "branch open", "partner register"];
 
 /** All other commands, in an order in which each of them changes something. */
@@ -91,7 +91,7 @@ export async function createOtherObjects(log: EventLog, ids: Ids): Promise<void>
   await confirmAppointment(log, request, pastContext);
 }
 
-/** Creates a link code for the animal, as `animal link-code create` does with a key. */
+/** Creates a link code for the animal, as `animal link-code create` does. */
 export async function createTestLinkCode(log: EventLog, { animalId = "", clinicId = "", applicationId = "" }: Ids) {
   const expiresAt = toInstant(Date.now() + 3_600_000);
   const code = { animalId, clinicId, applicationId, linkId: randomUUID(), expiresAt };

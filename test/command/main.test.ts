@@ -110,7 +110,6 @@ describe("command process", () => {
     expect(await exitPromise).to.equal(0);
   });
 
-  /** Starts the service and returns the error that prevents the start. */
   const getStartError = (env: Record<string, string>) =>
     startCommandService(env).then(
       () => "started",

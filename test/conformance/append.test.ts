@@ -12,7 +12,7 @@ import { collect, createEvent, createEvents, createStreamName, useLog } from "./
 
 const CREDENTIALS = { username: "admin", password: "changeit" };
 
-/** Creates events that exceed 1 MiB only together, because KurrentDB also limits the size of each event. */
+/** Creates events that exceed 1 MiB together. Each event is smaller, because KurrentDB also limits single events. */
 function createBigEvents() {
   return Array.from({ length: 3 }, () => jsonEvent({ type: "Big", data: { text: "x".repeat(500_000) } }));
 }
@@ -41,7 +41,7 @@ describe("append", () => {
     expect(resolvedEvent?.event?.streamId).to.equal(stream);
   });
 
-  /** Number of events of the stream, expected revision, and the revision after the append or in the error. */
+  /** Number of events in the stream, expected revision, and outcome: the new revision, or the revision in the error. */
   const cases: AppendCase[] = [
     [1, 0n, { accepted: 1n }],
     [3, 2n, { accepted: 3n }],

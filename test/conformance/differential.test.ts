@@ -1,23 +1,23 @@
 /**
  * Sends the same generated sequences of calls to the server at EVENTSTORE_URL and to an embedded log, and compares the
- * answers. The conformance suite contains a test for each difference that was found and removed.
+ * answers. For each difference that was found and removed, the conformance suite contains a test.
  *
- * The test leaves out features that the embedded log does not support (deploy/local/eventstore/README.md), and seven
- * kinds of calls:
+ * The test omits features that the embedded log does not support (deploy/local/eventstore/README.md). It also omits
+ * these calls:
  *
- * - A read of no events of all streams: EventStoreDB never answers.
- * - An append whose ids are all stored in its stream, with the last one long before the first one: EventStoreDB never
- *   answers, because it fails to create the answer.
- * - An empty append to a deleted stream: KurrentDB accepts it if it expects no stream, and EventStoreDB refuses it. The
- *   embedded log accepts it.
- * - Metadata of a tombstoned stream: EventStoreDB accepts or refuses it, depending on the content of its caches.
- * - An age between two events of a stream as `$maxAge`: the answers would depend on the time of each call.
- * - A retry of events that are older than `$maxAge`: EventStoreDB returns no log position. The embedded log returns the
- *   position, because it keeps no times in memory.
- * - An oversized append whose deadline has passed: both servers refuse it, but with different reasons.
+ * - Reads of all streams with a maximum of 0 events: EventStoreDB never answers.
+ * - Appends whose ids are all stored in the stream, with the last id long before the first id: EventStoreDB never
+ *   answers.
+ * - Empty appends to a deleted stream: if they expect no stream, KurrentDB accepts them and EventStoreDB refuses them.
+ *   The embedded log accepts them.
+ * - Metadata of a tombstoned stream: the answer of EventStoreDB depends on the content of its caches.
+ * - A `$maxAge` that only some events of a stream exceed: the answers would depend on the time of each call.
+ * - Retries of events that are older than `$maxAge`: EventStoreDB returns no log position, and the embedded log returns
+ *   it.
+ * - Oversized appends whose deadline has passed: both servers refuse them, but with different errors.
  *
- * Checkpoints are at different positions, so the test only checks that a subscription can continue from them. Other
- * clients may write to the server while the test runs.
+ * Servers report checkpoints at different positions. So the test only checks that a subscription can continue from a
+ * checkpoint. Other clients may write to the server during the test.
  */
 import { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
@@ -46,7 +46,9 @@ describe("the embedded log and the server at EVENTSTORE_URL", function () {
     server = await startSeparateLog({ shouldSync: true });
   });
 
-  /** Sends the calls one by one, because a broken connection makes the client fail the appends of all connections. */
+  /**
+   * Sends the calls one after the other. If a connection breaks, the client fails the appends of all its connections.
+   */
   async function compare(calls: readonly Call[]): Promise<void> {
     const external = connect(settings.EVENTSTORE_URL);
     const embedded = connect(`esdb://127.0.0.1:${server.port}?tls=false`);
@@ -79,7 +81,6 @@ describe("the embedded log and the server at EVENTSTORE_URL", function () {
   });
 });
 
-/** Opens new connections. */
 function connect(url: string): ServerClients {
   const separator = url.includes("?") ? "&" : "?";
   return {

@@ -1,6 +1,6 @@
 /**
- * The log that the tests check: the server at EVENTSTORE_URL, or a new embedded log in a temporary directory if
- * EVENTSTORE_URL is not set. The server may already contain events, so every test uses its own stream names.
+ * The log under test: the server at EVENTSTORE_URL, or by default a new embedded log in a temporary directory. The
+ * server may contain events, so every test uses its own stream names.
  */
 import { randomUUID } from "node:crypto";
 import { END, EventStoreDBClient, jsonEvent, START } from "@eventstore/db-client";
@@ -10,14 +10,13 @@ import { releaseLater, useResource } from "../support/resources.ts";
 // Without this setting, gRPC sends loopback traffic through the proxy that the environment configures.
 process.env.no_grpc_proxy = "127.0.0.1,localhost";
 
-/** The log of a test suite. It has no client before mocha has run the hooks of the suite. */
+/** The log of a test suite. `client` is undefined until the suite's hooks have run. */
 export interface LogUnderTest {
   client: EventStoreDBClient;
-  /** Returns a client with its own connection. `parameter` is appended to the connection string. */
+  /** Returns a client with its own connection. @param parameter query parameter for the connection string */
   createClient(parameter?: string): EventStoreDBClient;
 }
 
-/** Starts the log of a test suite. */
 export function useLog(): LogUnderTest {
   return useResource(async () => {
     const url = process.env.EVENTSTORE_URL || (await startSeparateLog({ shouldSync: true })).eventstoreUrl;
@@ -31,29 +30,26 @@ export function useLog(): LogUnderTest {
   });
 }
 
-/** Returns a stream name that no other test or run uses. */
+/** Returns a unique stream name. */
 export function createStreamName(category = "conformance"): string {
   return `${category}-${randomUUID()}`;
 }
 
-/** Creates a small event with the number `n` in its data. */
 export function createEvent(n: number, type = "Counted") {
   return jsonEvent({ type, data: { n }, metadata: { meta: n } });
 }
 
-/** Creates `count` events, numbered from 0. */
 export function createEvents(count: number, type = "Counted") {
   return Array.from({ length: count }, (_, n) => createEvent(n, type));
 }
 
-/** Returns all values of an async iterable. */
 export async function collect<T>(iterable: AsyncIterable<T>): Promise<T[]> {
   const values: T[] = [];
   for await (const value of iterable) values.push(value);
   return values;
 }
 
-/** Returns the position of the last event of the log. */
+/** Returns the position of the last event; START if the log is empty. */
 export async function findLogEnd(client: EventStoreDBClient) {
   const [lastEvent] = await collect(client.readAll({ direction: "backwards", fromPosition: END, maxCount: 1 }));
   return lastEvent?.event?.position ?? START;

@@ -11,7 +11,7 @@ describe("stream metadata", () => {
   const readRevisions = async (resolvedEvents: AsyncIterable<{ event?: { revision: bigint } }>) =>
     (await collect(resolvedEvents)).map(({ event }) => Number(event?.revision));
 
-  /** Creates metadata that the client's function for metadata does not accept. */
+  /** Creates metadata that the client's `setStreamMetadata` would refuse. */
   const createMetadataEvent = (json: string, type = "$metadata") => jsonEvent({ type, data: JSON.parse(json) });
 
   it("a read of stream metadata returns all keys unchanged, including custom keys", async () => {

@@ -8,10 +8,9 @@ import type {
 
 type ReceivedEvent = ResolvedEvent<EventType> | AllStreamResolvedEvent;
 
-/** Records the events and signals of a subscription. */
 export class RecordedSubscription {
   readonly events: ReceivedEvent[] = [];
-  /** Names of the received signals and events in order, for example "confirmation" or "event". */
+  /** Received events and signals by name, in order: "confirmation", "caughtUp", "event", "error" or "end". */
   readonly receivedNames: string[] = [];
   readonly errors: Error[] = [];
   readonly #subscription: AllStreamSubscription | StreamSubscription;

@@ -53,10 +53,10 @@ const dashboardExpressions = dashboards.flatMap(({ panels }) =>
   panels.flatMap(({ targets }) => targets.map(({ expr }) => expr)),
 );
 
-/** Suffixes of the time series of a histogram. */
+/** Suffixes that Prometheus adds to the name of a histogram. */
 const HISTOGRAM_SUFFIX = /_(bucket|sum|count)$/;
 
-/** Labels that Prometheus adds to each metric, and the label of a histogram's buckets. */
+/** Labels that Prometheus adds to every metric, and the bucket label of histograms. */
 const ADDED_LABELS = ["job", "instance", "le"];
 
 /** Metrics of Prometheus itself, and of the blackbox exporter. */
@@ -137,7 +137,7 @@ describe("alert rules and dashboards", () => {
   });
 });
 
-/** Returns the labels of each exported metric. For metrics of the process, the labels are those that Prometheus adds. */
+/** Returns the labels of each exported metric, by name. */
 async function listExportedMetrics(): Promise<Map<string, readonly string[]>> {
   const labelsByMetric = new Map(OTHER_METRICS.map((name): [string, readonly string[]] => [name, ADDED_LABELS]));
   for (const { name } of createRegistry().getMetricsAsArray()) labelsByMetric.set(name, ADDED_LABELS);
@@ -145,10 +145,10 @@ async function listExportedMetrics(): Promise<Map<string, readonly string[]>> {
   return labelsByMetric;
 }
 
-/** Words of PromQL that are not metrics. A word before a parenthesis is a function. */
+/** PromQL keywords. Functions are excluded in another way: they are followed by a parenthesis. */
 const KEYWORDS = new Set(["and", "or", "unless", "by", "on", "without", "ignoring"]);
 
-/** Lists the metrics of a PromQL expression with the labels that their selectors name. */
+/** Lists the metrics in a PromQL expression, with the labels in their selectors. */
 function listSelectors(expression: string): { metric: string; labels: string[] }[] {
   const withoutGroupings = expression.replace(/\b(by|on|without|ignoring) *\([^)]*\)/g, " ").replace(/\[\w+\]/g, " ");
   const matches = withoutGroupings.matchAll(/([a-z_][a-z_0-9]*)(?:\{([^}]*)\})?(?! *\(|[a-z_0-9])/g);

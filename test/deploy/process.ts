@@ -10,13 +10,12 @@ export interface CommandResult {
 export interface RunOptions {
   env?: NodeJS.ProcessEnv;
   cwd?: string;
-  /** Text for standard input. */
   input?: string;
   /** Kills the process after this time. Milliseconds. */
   timeoutMs?: number;
 }
 
-/** Runs a program to its end. Never throws because of its exit code. */
+/** Runs a program to its end. Does not throw for an exit code other than 0. */
 export function run(command: string, args: readonly string[], options: RunOptions = {}): Promise<CommandResult> {
   const { env = process.env, cwd = "/", input, timeoutMs } = options;
   return new Promise((resolve, reject) => {

@@ -1,12 +1,12 @@
-/** Prints one line for each promise: `ok <promise>`, `FAIL <promise>: <reason>` or `not run: <promise>: <reason>`. */
-
 const counts = { ok: 0, failed: 0, "not run": 0 };
 
 const print = (text: string) => process.stdout.write(`${text}\n`);
 
 /**
- * Runs a check of a promise. The check throws if the promise is broken, and can return a measured value as text. Returns
- * false if the check throws.
+ * Runs a check and prints `ok <promise>` or `FAIL <promise>: <reason>`.
+ *
+ * @param run throws if the promise is broken; can return a measured value as text
+ * @returns false if `run` throws
  */
 export async function check(promise: string, run: () => Promise<unknown>): Promise<boolean> {
   try {
@@ -21,13 +21,13 @@ export async function check(promise: string, run: () => Promise<unknown>): Promi
   }
 }
 
-/** Reports a promise that could not be checked. */
+/** Prints `not run: <promise>: <reason>` for a promise that cannot be checked. */
 export function skip(promise: string, reason: string): void {
   print(`not run: ${promise}: ${reason}`);
   counts["not run"] += 1;
 }
 
-/** Prints the totals. Returns the exit code: 1 if a promise is broken. */
+/** Prints the totals. @returns exit code: 1 if a check failed */
 export function summarize(): number {
   print(
     Object.entries(counts)

@@ -1,23 +1,22 @@
 import { createServer, request } from "node:http";
 import { listenOnLoopback } from "../support/loopback.ts";
 
-/** What happens to requests besides the refusals of {@link startBusyProxy}. `path` has no query. */
+/** Additional faults of {@link startBusyProxy}. `path` has no query. */
 export interface ProxyFaults {
-  /** Returns a refusal instead of the service, or undefined. */
+  /** Returns a response that replaces the service's response; undefined to forward the request. */
   refuse?(method: string, path: string): { status: number; error: string } | undefined;
-  /** Called after the service has responded, and before the client gets the response. */
+  /** Called when the service has responded, before the response is passed on. */
   beforeResponse?(method: string, path: string): Promise<void> | void;
 }
 
-/** A proxy in front of the service that refuses some requests, as an overloaded ingress does. */
 export interface BusyProxy {
   url: string;
   close(): Promise<void>;
 }
 
 /**
- * Starts a proxy on a loopback port. It responds with 503 to the first request with each idempotency key, and forwards
- * all other requests. So a client succeeds only if it repeats a request with the same key.
+ * Starts a proxy to the service that acts like an overloaded ingress. It responds with 503 to the first request with
+ * each idempotency key, and forwards all other requests. So a client must repeat requests with the same key.
  *
  * @param targetUrl origin of the service
  */

@@ -29,7 +29,7 @@ interface Appointment {
 
 const linkCodes = createLinkCodes(JSON.parse(PERSONAL_DATA_KEYS));
 
-/** Runs the example program that keeps a copy of a calendar, and kills it while it waits for responses. */
+/** Runs the example program that copies a calendar. Kills it while it waits for responses. */
 describe("the example program that keeps a calendar", function () {
   this.timeout(300_000);
   let service: DocumentedService;
@@ -40,14 +40,16 @@ describe("the example program that keeps a calendar", function () {
   let inHouse: Partner;
   let env: Record<string, string>;
   let program: RunningProgram | undefined;
-  /** Lines of all programs that were stopped. */
+  /** Output lines of all stopped programs. */
   let lines: string[];
   /** Log position of the clinic's last change. */
   let position: bigint;
   let linkedAnimalIds: string[];
-  /** Responses that the program never gets: it is killed before the response to the first of these requests. */
+  /**
+   * Request, such as `GET /events`. The program is killed after the service's response and before it gets the response.
+   */
   let lostResponse: string | undefined;
-  /** Refusals of the next requests, such as `GET /events`. */
+  /** Refusals of the next requests. `request` consists of method and path, such as `GET /events`. */
   let refusals: { request: string; status: number; error: string }[];
 
   before(async function () {
@@ -182,7 +184,6 @@ describe("the example program that keeps a calendar", function () {
     program = startProgram(["python3", "keep_calendar.py", ...codes], env, "python");
   }
 
-  /** Kills the program with SIGKILL. */
   async function stopProgram(): Promise<void> {
     const stoppedProgram = program;
     program = undefined;
@@ -201,7 +202,7 @@ describe("the example program that keeps a calendar", function () {
     if (failure !== undefined) throw new Error(`The program ended with ${failure}`);
   }
 
-  /** Waits until the copy equals the clinic's calendar of the linked animals, which has this number of appointments. */
+  /** Waits until the program's copy equals the clinic's calendar. @param count expected number of appointments */
   const awaitCopy = (count: number) =>
     eventually(`a copy with ${count} appointments`, async () => {
       requireRunning();
@@ -211,7 +212,11 @@ describe("the example program that keeps a calendar", function () {
       return JSON.stringify(copy) === JSON.stringify(calendar);
     });
 
-  /** Reads all appointments of the linked animals as an application that sees all animals. Undefined: not yet readable. */
+  /**
+   * Reads the expected copy: all appointments of the linked animals.
+   *
+   * @returns undefined if a read is not yet possible
+   */
   async function readCalendar(): Promise<Appointment[] | undefined> {
     const headers = { "X-SERVICE-Clinic-ID": clinic.clinicId, "X-SERVICE-Log-Position": String(position) };
     const { status, body } = await inHouse.request("GET", "/appointments?updatedSince=2000-01-01T00:00:00Z", {
@@ -228,7 +233,7 @@ describe("the example program that keeps a calendar", function () {
     if (statePosition !== undefined) position = statePosition;
   }
 
-  /** Creates an appointment at the front desk. */
+  /** Creates an appointment as the clinic's staff would. */
   async function book(animalId: string): Promise<string> {
     const { clinicId, branchId } = clinic;
     const appointmentId = randomUUID();

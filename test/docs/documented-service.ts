@@ -3,13 +3,13 @@ import { type Partner, type PartnerApi, startPartnerApi } from "../support/partn
 import { UNREACHABLE_URL } from "../support/query-environment.ts";
 import { autoStop } from "../support/resources.ts";
 
-/** The partner API behind one origin, including the delivery of webhooks to loopback addresses. */
+/** The partner API at one origin. Delivers webhooks to loopback addresses, too. */
 export interface DocumentedService {
   api: PartnerApi;
   origin: string;
   /** Base URL of the sandbox environment. */
   sandboxUrl: string;
-  /** Creates a sandbox application, with the environment variables that the examples read. */
+  /** Creates a sandbox application. `env` contains the environment variables that the examples read. */
   createSandboxPartner(): Promise<{ partner: Partner; env: Record<string, string> }>;
   stop(): Promise<void>;
 }

@@ -27,7 +27,6 @@ import { runCollection } from "./run-collection.ts";
 import { isInstalled, languages, type RunningProgram, run, skip, startReceiverProgram } from "./sample-programs.ts";
 import { runGeneratedClient } from "./typescript-client.ts";
 
-/** Data of an appointment event. */
 interface AppointmentData {
   appointment?: { id: string; clinicId: string };
 }
@@ -190,7 +189,7 @@ describe("the examples of the partner guide", function () {
   const toExamplesFile = (api: string) => `query-api/docs/assets/${api}-examples.json`;
   const toJson = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
 
-  /** Waits until the receiver listens. It refuses a request without a signature. */
+  /** Waits until the receiver responds with 400 to a request without a signature. */
   const awaitReceiver = (receiver: RunningProgram, url: string) =>
     eventually(
       "the receiver refuses a request without a signature",
@@ -248,7 +247,6 @@ async function checkVerification(url: string, secret: string): Promise<void> {
   incompleteSocket.destroy();
 }
 
-/** Sends a request without the end of its body. */
 async function sendIncompleteRequest(url: string): Promise<Socket> {
   const socket = connect(Number(new URL(url).port), "127.0.0.1");
   await new Promise<void>((resolve, reject) => {

@@ -4,8 +4,8 @@ import { expect } from "chai";
 import { PROJECT_FOLDER } from "../../deploy/local/setup/project.ts";
 
 /**
- * Fails if a file of the project differs from the text that the tests generate. `npm run examples` or `npm run docs`
- * writes the text to the file instead.
+ * Checks that a file of the project equals the generated text. In `npm run examples` and `npm run docs`, writes the
+ * text to the file instead.
  *
  * @param name path of the file in the project
  */

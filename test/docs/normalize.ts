@@ -2,22 +2,24 @@ import { createHash } from "node:crypto";
 import { DAY_MS } from "../../shared/domain/time/local-time.ts";
 
 export interface NormalizerOptions {
-  /** First day of the recording, as YYYY-MM-DD. Times at a full quarter of an hour move together with this day. */
+  /**
+   * First day of the recording, as YYYY-MM-DD. It becomes EXAMPLE_DAY. Times at a full quarter of an hour move with it.
+   */
   day?: string;
-  /** Origin that is replaced by `https://hooks.example.com`. */
+  /** Origin to replace with `https://hooks.example.com`. */
   receiverOrigin?: string;
 }
 
-/** Day and time of all recordings after the normalization. */
+/** Day and time that replace those of a recording. */
 const EXAMPLE_DAY = "2026-05-04";
 const EXAMPLE_TIME = `${EXAMPLE_DAY}T09:21:04.120Z`;
 const EXAMPLE_TIMESTAMP = Math.floor(Date.parse(EXAMPLE_TIME) / 1_000);
 
-/** Maximum difference between a recorded time and the time of the normalization. */
+/** A time is recent if it differs from the current time by less than this. Milliseconds. */
 const RECENT_MS = DAY_MS / 4;
 const QUARTER_HOUR_MS = 15 * 60_000;
 
-/** Values of fields that are secret, random or depend on the machine. */
+/** Replacements for fields whose values are secret, random or machine-dependent. */
 const FIXED_VALUES: Readonly<Record<string, unknown>> = {
   access_token: "eyJhbGciOiJFZERTQSIsInR5cCI6ImF0K2p3dCJ9.eyJleGFtcGxlIjp0cnVlfQ.c2lnbmF0dXJl",
   client_secret: "cs_ZXhhbXBsZS1jbGllbnQtc2VjcmV0",
@@ -33,11 +35,11 @@ const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 const CALENDAR_DATE = /^\d{4}-\d\d-\d\d$/;
 
 /**
- * Returns a function that replaces everything in a JSON value that differs between two recordings: ids, times, secrets
- * and durations. The n-th id gets the same value in each recording.
+ * Returns a function that makes JSON values of different recordings equal. It replaces ids, times, secrets and
+ * durations. The n-th id always gets the same replacement.
  *
- * A recent time is replaced by a fixed time, unless it is at a full quarter of an hour. Such times come from the
- * fixture of the sandbox or from the recording's requests.
+ * A recent time becomes EXAMPLE_TIME. A time at a full quarter of an hour only moves with the recording's day, because
+ * it comes from the sandbox's fixture or from a request.
  */
 export function createNormalizer({ day, receiverOrigin }: NormalizerOptions): (value: unknown) => unknown {
   const ids = new Map<string, string>();
@@ -68,7 +70,7 @@ export function createNormalizer({ day, receiverOrigin }: NormalizerOptions): (v
   return normalize;
 }
 
-/** Slots depend on the weekday and the season of the recording. */
+/** Replaces the times of a slot, which depend on the weekday and season of the recording. */
 function fixSlotTime(slot: unknown, index: number): object {
   const minutes = String(index * 15).padStart(2, "0");
   return {
@@ -83,7 +85,7 @@ function normalizeInstant(time: number, shiftMs: number): string {
   return Math.abs(time - Date.now()) < RECENT_MS ? EXAMPLE_TIME : new Date(time).toISOString();
 }
 
-/** Creates the n-th id of a recording, in the format of a random UUID. */
+/** Creates the n-th id in the format of a random UUID. The result is always the same. */
 function createExampleId(index: number): string {
   const digits = createHash("sha256").update(`example ${index}`).digest("hex");
   return [

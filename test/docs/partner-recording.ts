@@ -22,7 +22,7 @@ import { createNormalizer } from "./normalize.ts";
 
 type Method = Parameters<Partner["request"]>[0];
 
-/** Performs every operation of the partner API and receives every event. Ids, times and secrets are normalized. */
+/** Records every operation and every event of the partner API. Ids, times and secrets are normalized. */
 export async function recordPartnerApi(service: DocumentedService): Promise<Recording> {
   const receiver = await startReceiver();
   const recorder = await PartnerRecorder.create(service, receiver);
@@ -39,9 +39,9 @@ export async function recordPartnerApi(service: DocumentedService): Promise<Reco
   return normalize(recorder.recording) as Recording;
 }
 
-/** Owner of the recorded endpoint. */
+/** Owner of endpoints: the application, or the application at its clinic. */
 interface EndpointOwner {
-  /** Path of the list of endpoints. */
+  /** Path of the owner's endpoints. */
   path: string;
   events: readonly string[];
   changes: object;
@@ -56,7 +56,7 @@ interface Sandbox {
   animals: { id: string }[];
 }
 
-/** Sends requests for one application, and records them and the events that its receiver gets. */
+/** Sends requests of one application. Records them, and the events that its receiver gets. */
 class PartnerRecorder {
   readonly recording: Recording = { operations: {}, events: {} };
   private readonly service: DocumentedService;
@@ -95,7 +95,7 @@ class PartnerRecorder {
     return { ...createTestOperatorContext(), clinicId: this.sandbox.clinicId, environment: "sandbox" as const };
   }
 
-  /** Installs the application at a new clinic of the sandbox environment. */
+  /** Creates a clinic in the sandbox environment and installs the application there. */
   async installAtClinic(): Promise<TestClinic> {
     const clinic = await createClinic(this.log, "sandbox");
     await installApplication(this.log, { ...this.partner, credentialId: "" }, clinic);
@@ -112,7 +112,7 @@ class PartnerRecorder {
     return this.partner.request(method, path, { headers, ...(body && { body }) });
   }
 
-  /** Performs an operation and records request and response. Returns the body of the response. */
+  /** Sends a request and records it with its response. Returns the response body. */
   // biome-ignore lint/suspicious/noExplicitAny: the fields of a body depend on the operation
   async record(id: PartnerOperationId, method: Method, path: string, request?: object): Promise<any> {
     return this.add(id, await this.request(method, path, request), request);
@@ -125,7 +125,7 @@ class PartnerRecorder {
     return body;
   }
 
-  /** Waits until an event has arrived and its delivery has succeeded. Records the event. */
+  /** Waits until an event has been delivered, and records it. */
   async awaitEvent(endpointPath: string, type: string): Promise<void> {
     await eventually(`the delivery of ${type}`, async () => {
       const { body } = await this.request("GET", `${endpointPath}/deliveries`);
@@ -181,7 +181,7 @@ const createClinicOwner = (recorder: PartnerRecorder): EndpointOwner => ({
   causeEvent: () => recorder.request("POST", "/appointments", createAppointmentRequest(recorder)),
 });
 
-/** Records the settings of an endpoint. Returns the path of the endpoint. */
+/** Records all operations on the settings of a new endpoint. Returns the path of the endpoint. */
 async function recordEndpoint(
   recorder: PartnerRecorder,
   { path: listPath, events, changes }: EndpointOwner,
@@ -204,7 +204,7 @@ async function recordEndpoint(
   return path;
 }
 
-/** Records the endpoint of an application, and the events about its access. */
+/** Records an endpoint of the application, and the events about the application's access. */
 async function recordApplicationEndpoint(recorder: PartnerRecorder): Promise<void> {
   const owner: EndpointOwner = {
     path: "/application/webhook-endpoints",
@@ -251,7 +251,7 @@ async function recordAppointment(recorder: PartnerRecorder, endpointPath: string
   await recorder.awaitEvent(endpointPath, "appointment.updated");
 }
 
-/** Disables the endpoint, so that deliveries are skipped. Enables the endpoint and replays the deliveries. */
+/** Records disabling and enabling the endpoint, and replays of the deliveries that were skipped in between. */
 async function recordReplay(
   recorder: PartnerRecorder,
   { causeEvent }: EndpointOwner,
@@ -281,7 +281,7 @@ async function recordReplay(
   recorder.add("getWebhookReplay", progress);
 }
 
-/** Receives operational events about the endpoint with a second endpoint. */
+/** Creates a second endpoint, and records the operational events about the first endpoint. */
 async function recordOperationalEvents(recorder: PartnerRecorder, endpointPath: string): Promise<void> {
   const { body } = await recorder.request("POST", "/webhook-endpoints", {
     url: `${recorder.receiver.url}/operations`,

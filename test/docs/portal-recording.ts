@@ -29,7 +29,7 @@ const PATHS: Readonly<Record<PortalOperationId, string>> = {
   getQueue: "/queue",
 };
 
-/** Performs every operation of the portal API at a clinic with data. Ids and times are normalized. */
+/** Records every operation of the portal API at a clinic with data. Ids and times are normalized. */
 export async function recordPortalApi(): Promise<Recording> {
   const api = await startTestQueryApi(async () => ({ OPERATOR_NAME: "Example Operator" }));
   const clinic = await openClinic(api.given, { name: "Lake Vets", slug: "lake-vets" });
@@ -95,7 +95,7 @@ function createClinicEvents({ clinicId, branchId, userId }: ClinicIds): GivenEve
   ];
 }
 
-/** Allocates the room to the appointment, and holds it for another half hour. */
+/** Creates events that allocate the room to the appointment, and hold the room for another half hour. */
 function createAllocations(
   clinicId: string,
   branchId: string,

@@ -46,7 +46,7 @@ state". They set the variables that the other requests need. "Create an appointm
 animal" sets \`linkId\`, "Create webhook endpoint" sets \`endpointId\`, "Send a test event" sets \`deliveryId\`, and "Replay several deliveries" sets
 \`replayId\`.`;
 
-/** Variables of the collection. Scripts set those without a value. */
+/** Initial values of the collection's variables. Scripts or the user set the empty ones. */
 const VARIABLES: Readonly<Record<string, string>> = {
   baseUrl: "http://127.0.0.1:8080/sandbox/v1",
   clientId: "",
@@ -64,7 +64,7 @@ const VARIABLES: Readonly<Record<string, string>> = {
   replayId: "",
 };
 
-/** Variables that replace the values of fields in recorded request bodies. */
+/** Replacements for fields in recorded request bodies. */
 const FIELD_VARIABLES: Readonly<Record<string, unknown>> = {
   client_id: "{{clientId}}",
   client_secret: "{{clientSecret}}",
@@ -77,7 +77,7 @@ const FIELD_VARIABLES: Readonly<Record<string, unknown>> = {
   url: "{{webhookUrl}}",
 };
 
-/** Scripts that run after a response, by operation id. They set variables for later requests. */
+/** Scripts that set variables from a response, by operation id. */
 const RESPONSE_SCRIPTS: Readonly<Record<string, string[]>> = {
   exchangeToken: ['pm.collectionVariables.set("token", pm.response.json().access_token);'],
   getSandboxState: [
@@ -101,9 +101,8 @@ const REQUEST_SCRIPTS: Readonly<Record<string, string[]>> = {
 };
 
 /**
- * Creates the collection. Each operation becomes a request, in the folder of its tag. The requests use the recorded
- * bodies, with variables instead of ids, times and credentials. They can be sent in the order of the collection, so
- * DELETE requests come last.
+ * Creates the collection with one request for each operation, in a folder for each tag. Recorded bodies contain
+ * variables instead of ids, times and credentials. The requests can be sent in order, so DELETE requests come last.
  */
 export function createCollection({ info, tags, paths }: OpenApiDocument): Collection {
   const operations = Object.entries(paths).flatMap(([path, item]) =>
@@ -127,7 +126,7 @@ export function createCollection({ info, tags, paths }: OpenApiDocument): Collec
   };
 }
 
-/** Moves the sandbox to the second position, because the other requests need its ids. */
+/** Moves the sandbox folder to the second position, because its responses set variables for the other requests. */
 function sortFolders(tags: OpenApiDocument["tags"]): OpenApiDocument["tags"] {
   const [accessTokens, ...others] = tags;
   const rank = ({ name }: { name: string }) => (name === "Sandbox" ? 0 : 1);
@@ -178,7 +177,7 @@ function createItem(path: string, method: string, operation: Operation): Collect
 
 const isIn = (location: Parameter["in"]) => (parameter: Parameter) => parameter.in === location;
 
-/** Creates a header or query parameter. Optional parameters are disabled, except the idempotency key of a body. */
+/** Creates a header or query parameter. Optional parameters are disabled, except the idempotency key. */
 function toField({ name, required, description, schema }: Parameter): Field {
   const value = findParameterValue(name, schema);
   return { key: name, value, description, ...(!required && value !== "{{$guid}}" && { disabled: true }) };

@@ -14,7 +14,7 @@ import { startDocumentedService } from "./documented-service.ts";
 import { createCollection } from "./postman-collection.ts";
 import { run, skip } from "./sample-programs.ts";
 
-/** Commands that print shell assignments of ids in responses, by the operation before. */
+/** Shell commands that assign an id in a response to a variable, by the operation that returned the response. */
 const ASSIGNMENTS: Readonly<Record<string, string>> = {
   createPartnerAppointment: "APPOINTMENT_ID=$(jq -r .appointment.id < response)",
   linkAnimal: "LINK_ID=$(jq -r .link.id < response)",
@@ -23,7 +23,7 @@ const ASSIGNMENTS: Readonly<Record<string, string>> = {
   replayWebhookDeliveries: "REPLAY_ID=$(jq -r .replay.id < response)",
 };
 
-/** The blocks of the Quickstart, as the document contains them. */
+/** Shell blocks of the Quickstart in the document. */
 const quickstart = [
   ...(partnerDocument.info.description.split("## Verify a signature")[0] ?? "").matchAll(/```sh\n(.*?)```/gs),
 ].map(([, block = ""]) => block);
@@ -31,7 +31,10 @@ const quickstart = [
 describe("the commands of the API reference", function () {
   this.timeout(300_000);
 
-  /** Creates the settings of curl that connect to a service in place of the public origin, which no name server knows. */
+  /**
+   * Creates a curl configuration that connects to the given origin instead of the public origin, which does not
+   * resolve.
+   */
   function createCurlHome(origin: string): string {
     const folder = path.join(makeTestRoot(), "curl");
     mkdirSync(folder);

@@ -4,10 +4,10 @@ import { eventually } from "../support/eventually.ts";
 import type { Collection, CollectionItem } from "./postman-collection.ts";
 
 /**
- * Sends all requests of a collection in order and runs its scripts, like the runner of an API client. Returns the
- * status of each response, by the name of the request.
+ * Sends all requests of a collection in order and runs its scripts, like the runner of an API client.
  *
- * @param values variables that replace those of the collection
+ * @param values variables that override those of the collection
+ * @returns the status of each response, by name of the request
  */
 export async function runCollection(
   collection: Collection,

@@ -8,18 +8,17 @@ import { findOnPath } from "../../deploy/local/setup/system-package.ts";
 
 export const SAMPLES_FOLDER = path.join(PROJECT_FOLDER, "docs", "examples");
 
-/** Time limit in milliseconds for a program, including its compilation on a busy machine. */
+/** Time limit for a program, including its compilation on a busy machine. Milliseconds. */
 const PROGRAM_TIMEOUT_MS = 180_000;
 
-/** A programming language with example programs. */
 export interface Language {
   name: string;
   folder: string;
-  /** Command line that creates an appointment, relative to the folder. */
+  /** Command that creates an appointment, run in `folder`. */
   createCommand: readonly [program: string, ...args: string[]];
-  /** Command line of the receiver. PHP needs the port as an argument, all others read the variable PORT. */
+  /** Returns the command that runs the receiver. Only PHP uses the argument; other languages read the variable PORT. */
   buildReceiveCommand(port: number): readonly [program: string, ...args: string[]];
-  /** Returns true if the installed version of the program is new enough. By default, any version is. */
+  /** Returns true if the installed version is new enough. Default: every version. */
   isSupported?(): Promise<boolean>;
 }
 
@@ -65,7 +64,7 @@ export async function isInstalled({ createCommand: [program], isSupported }: Lan
   return findOnPath(path.basename(program)) !== undefined && (isSupported === undefined || (await isSupported()));
 }
 
-/** Environment of the programs. Build servers of .NET would keep running after the test. */
+/** Environment of the programs. Disables .NET build servers, which would keep running after the test. */
 const buildEnv = (env: Record<string, string>) => ({
   ...process.env,
   DOTNET_CLI_TELEMETRY_OPTOUT: "1",
@@ -76,7 +75,12 @@ const buildEnv = (env: Record<string, string>) => ({
   ...env,
 });
 
-/** Runs a program in an absolute folder, or one of `docs/examples`, and returns its output. @throws {Error} if it exits with an error */
+/**
+ * Runs a program and returns its standard output.
+ *
+ * @param folder absolute, or relative to `docs/examples`
+ * @throws {Error} if the exit code is not 0
+ */
 export async function run(
   [program, ...args]: Language["createCommand"],
   env: Record<string, string>,
@@ -87,20 +91,18 @@ export async function run(
   return stdout;
 }
 
-/** A program that runs until it is stopped. */
 export interface RunningProgram {
-  /** Lines that the program has printed. */
+  /** Output lines so far. */
   lines: string[];
-  /** Exit code and last output of a program that has ended; undefined while it runs. */
+  /** Returns the exit code and last errors of an ended program; undefined while it runs. */
   getFailure(): string | undefined;
-  /** Kills the program. */
   stop(): Promise<void>;
 }
 
 /**
  * Starts the receiver of a language.
  *
- * @param tempDir folder for temporary files, such as the ids that the receiver in PHP stores
+ * @param tempDir folder for temporary files. The PHP receiver stores ids there
  */
 export function startReceiverProgram(
   { folder, buildReceiveCommand }: Language,
@@ -155,7 +157,7 @@ function killProcessGroup({ pid }: ChildProcess): void {
   }
 }
 
-/** Skips a test. Its title then names the missing program. */
+/** Skips a test and adds the missing program to its title. */
 export function skip(context: Mocha.Context, program: string): void {
   if (context.test) context.test.title += ` (skipped: ${program} is missing or too old)`;
   context.skip();

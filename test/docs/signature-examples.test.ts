@@ -10,15 +10,15 @@ import { makeTestRoot } from "../support/stack.ts";
 import { startDocumentedService } from "./documented-service.ts";
 import { run } from "./sample-programs.ts";
 
-/** Time limit of a test in milliseconds. A test compiles a program. */
+/** Time limit of a test, which compiles a program. Milliseconds. */
 const TEST_TIMEOUT_MS = 300_000;
 
 /**
- * Programs that call the function of an example for each line of the standard input: secret, id, timestamp, signatures
- * and the body in base64, separated by tabs. They print `true` or `false` for each line.
+ * Program that runs an example's verification function for each line of standard input. A line contains secret, id,
+ * timestamp, signatures and body (base64), separated by tabs. For each line, the program prints `true` or `false`.
  */
 interface Harness {
-  /** Files of the program. `{{example}}` stands for the code of the example. */
+  /** Files of the program. `{{example}}` is replaced by the example's code. */
   files: Readonly<Record<string, string>>;
   /** Command lines that build and run the program. */
   commands: readonly (readonly [program: string, ...args: string[]])[];
@@ -149,11 +149,11 @@ describe("the examples of signature verification in the API reference", function
     });
   }
 
-  /** Older versions of .NET cannot run a single file. */
+  /** Returns false if .NET is too old to run a single file. */
   const canRunFiles = async (language: string) =>
     language !== "C#" || Number.parseInt(await run(["dotnet", "--version"], {}), 10) >= 10;
 
-  /** Lists variants of the delivery. Each is signed correctly unless its name says otherwise. */
+  /** Lists valid and invalid variants of the delivery. */
   function listCases() {
     const id = String(delivery.headers["webhook-id"]);
     const timestamp = String(delivery.headers["webhook-timestamp"]);

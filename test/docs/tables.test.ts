@@ -8,7 +8,7 @@ import { checkGeneratedFile } from "./generated-file.ts";
 
 const toRow = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
 
-/** Checks the table after a header row of a document, or writes it if `npm run docs` runs. */
+/** Checks the document's table with the given header. In `npm run docs`, writes the table instead. */
 async function checkTable(file: string, header: readonly string[], rows: readonly string[][]): Promise<void> {
   const text = await readFile(path.join(PROJECT_FOLDER, file), "utf8");
   const headerLines = `${toRow(header)}\n|${"---|".repeat(header.length)}\n`;

@@ -1,4 +1,4 @@
-/** Takes the pictures of README.md from the pages of the running local stack: `npm run pictures`. */
+/** `npm run pictures`: takes the screenshots in README.md from the running local stack. */
 import path from "node:path";
 import { getLocalPaths, getLocalRoot, PROJECT_FOLDER } from "../../deploy/local/setup/project.ts";
 import { readStackFile } from "../../deploy/local/stack/stack-file.ts";

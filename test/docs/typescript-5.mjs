@@ -1,6 +1,6 @@
 /**
- * Makes `import "typescript"` load TypeScript 5 in the program that imports this file first. openapi-typescript needs
- * the compiler's JavaScript API, which TypeScript 7 does not have.
+ * Preload module that makes `import "typescript"` load TypeScript 5. openapi-typescript needs the compiler's JavaScript
+ * API, which TypeScript 7 does not have.
  */
 import { register } from "node:module";
 import { isMainThread } from "node:worker_threads";

@@ -8,8 +8,8 @@ import { makeTestRoot } from "../support/stack.ts";
 import { run, SAMPLES_FOLDER } from "./sample-programs.ts";
 
 /**
- * Options of the compiler that find most errors. Type declarations of packages are checked too, but not those of the
- * compiler. A single thread takes less processor time.
+ * Strict compiler options. Declarations of packages are checked, but not the compiler's own. A single thread saves CPU
+ * time.
  */
 const STRICT_OPTIONS = [
   ...["--noEmit", "--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess", "--noImplicitReturns"],
@@ -18,10 +18,9 @@ const STRICT_OPTIONS = [
 ];
 
 /**
- * Generates types from an OpenAPI document with openapi-typescript, compiles the example that uses them, and runs the
- * example. Returns its output.
+ * Generates types with openapi-typescript, then compiles and runs the example that uses them. Returns its output.
  *
- * @throws {Error} messages of the generator, the compiler or the example
+ * @throws {Error} with the messages of the generator, the compiler or the example
  */
 export async function runGeneratedClient(document: OpenApiDocument, env: Record<string, string>): Promise<string> {
   const folder = makeTestRoot();

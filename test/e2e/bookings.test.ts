@@ -26,12 +26,12 @@ const SLOT_COUNT = 40;
 const SLOT_MINUTES = 15;
 const CAPACITY = 2;
 
-/** Time in which the partners book and the processes are killed. Milliseconds. */
+/** Duration of the bookings and kills. Milliseconds. */
 const LOAD_MS = Number(process.env.BOOKING_LOAD_MS ?? 20_000);
 
 const MAX_PAUSE_BETWEEN_KILLS_MS = 1_500;
 
-/** A place that nobody uses can be booked again after this time. Milliseconds. */
+/** Time after which an unused place can be booked again, even if a process was killed. Milliseconds. */
 const MAX_BLOCKED_MS = 120_000;
 
 type CommandProcess = Awaited<ReturnType<typeof spawnCommand>>;
@@ -40,14 +40,14 @@ const toTime = (slot: number) => toInstant(Date.parse(`${DATE}T09:00:00Z`) + slo
 
 describe("bookings while processes are killed", function () {
   this.timeout(LOAD_MS + 600_000);
-  /** Undefined if the log at EVENTSTORE_URL is used. The test does not kill that log, but other programs can. */
+  /** Undefined if EVENTSTORE_URL is set. The test does not kill an external log. */
   let log: LogProcess | undefined;
   let logUrl = process.env.EVENTSTORE_URL ?? "";
   let dir: string;
   let command: TestCommand;
   let world: PartnerWorld;
   const resourceId = randomUUID();
-  /** Undefined while the process is restarted. */
+  /** Command processes. An element is undefined during a restart. */
   const processes: (CommandProcess | undefined)[] = [];
 
   before(async () => {
@@ -69,7 +69,7 @@ describe("bookings while processes are killed", function () {
     await setRule(command.log, { clinicId, resourceId, ruleId: randomUUID(), ...hours, ...validity }, context);
     for (let index = 0; index < 2; index += 1) processes.push(await startProcess());
   });
-  /** Starts a command process, which exits if the log is down. */
+  /** Starts a command process. Retries, because the process exits while the log is down. */
   const startProcess = () =>
     eventually("the service starts", () => spawnCommand(command, logUrl).catch(() => undefined));
   const book = (url: string, slot: number, key: string): Promise<PartnerResponse | undefined> => {
@@ -77,7 +77,7 @@ describe("bookings while processes are killed", function () {
     return postAppointment(url, world, key, fields).catch(() => undefined);
   };
 
-  /** Kills a random process and starts it again. */
+  /** Kills and restarts a random process: a command process or the log. */
   async function killProcess(): Promise<void> {
     const index = Math.floor(Math.random() * (processes.length + (log ? 1 : 0)));
     const killedProcess = processes[index];
@@ -91,7 +91,7 @@ describe("bookings while processes are killed", function () {
     }
   }
 
-  /** Lists the times of the places in use, by id of the appointment. */
+  /** Returns the start times of the places in use, by appointment id. */
   async function readUsedPlaces(): Promise<Map<string, string>> {
     const used = new Map<string, string>();
     const lastEvent = await command.log.readLast<ResourceDayEvent>(`resourceDay-${resourceId}.${DATE}`);
@@ -105,7 +105,7 @@ describe("bookings while processes are killed", function () {
 
   it("no place is given twice, every confirmed booking is kept, and every unused place can be booked again", async () => {
     const endsAt = Date.now() + LOAD_MS;
-    /** Times of the bookings that were confirmed and not cancelled, by id of the appointment. */
+    /** Start times of the confirmed bookings that were not cancelled, by appointment id. */
     const confirmed = new Map<string, string>();
     let cancelledCount = 0;
     let killCount = 0;

@@ -24,7 +24,7 @@ import { startTestCommandService } from "../support/partner.ts";
 import { startPartnerApi } from "../support/partner-api.ts";
 import { useResource } from "../support/resources.ts";
 
-/** Ways in which an operator can remove events of a stream. */
+/** Ways to remove or hide events of a stream. */
 const removals: Record<string, (client: EventStoreDBClient, stream: string) => Promise<unknown>> = {
   deleted: (client, stream) => client.deleteStream(stream),
   tombstoned: (client, stream) => client.tombstoneStream(stream),
@@ -70,7 +70,7 @@ describe("a stream whose events were removed", function () {
     expect(problems).to.deep.equal([]);
   });
 
-  /** Creates a request for each operation, of a new partner, with objects of its own. */
+  /** Creates a valid request for each operation, with a new partner and new objects. */
   async function createRequests(): Promise<[id: string, request: PartnerRequest][]> {
     const { queryUrl: queryOrigin, command } = api;
     const newPartner = await api.createPartner();

@@ -30,7 +30,7 @@ import { getTestServers, type TestDatabase } from "../support/stack.ts";
 
 const secretKeys = { current: "k1", keys: { k1: Buffer.alloc(32, 5).toString("base64") } };
 
-/** Erased texts. Each is unique, so that no other test writes it. */
+/** Texts to erase, by field. Each is random, so that other tests do not write it. */
 const erasedTexts = Object.fromEntries(
   ["fullName", "phone", "email", "city", "formerCity", "animal", "species", "reason", "notes", "ticket", "staff"].map(
     (name) => [name, `${name}q${randomUUID().replaceAll("-", "").slice(0, 16)}`.toLowerCase()],
@@ -82,10 +82,10 @@ describe("the bytes of erased data", function () {
     });
 
   /**
-   * Searches all files of a server that were written since the test started, regardless of case. Older files belong to
-   * the databases of other tests.
+   * Searches a server's files for texts, ignoring case. Skips files older than the test, because they belong to the
+   * databases of other tests.
    *
-   * @returns the names of the texts that occur
+   * @returns the names of the found texts
    */
   function findTexts(folder: string, texts: Record<string, string | undefined>): string[] {
     const foundNames = new Set<string>();
@@ -137,7 +137,7 @@ describe("the bytes of erased data", function () {
     for (const [name, text] of Object.entries(erasedTexts)) expect(logs.text(), name).not.to.contain(text);
   });
 
-  /** Deletes the segments of the write-ahead log that contain former rows. Postgres would overwrite them later. */
+  /** Makes Postgres delete the WAL segments with former rows, which it would otherwise overwrite later. */
   async function deleteFormerWal(): Promise<void> {
     await runAsSuperuser("ALTER SYSTEM SET wal_recycle = off", "SELECT pg_reload_conf()");
     for (let count = 0; count < 2; count += 1) await runAsSuperuser("SELECT pg_switch_wal()", "CHECKPOINT");
@@ -150,7 +150,7 @@ describe("the bytes of erased data", function () {
       return (await pool.query(sql, [id])).rowCount === 1;
     });
 
-  /** Records a customer with an animal, an appointment, a ticket and a webhook, and a staff member. */
+  /** Records a customer with an animal, an appointment, a queue ticket and a webhook. Also records a staff member. */
   async function recordPersonalData() {
     const log = createEventLog(client, { dataKeys: createTestDataKeys(pool) });
     const context = createTestOperatorContext();
@@ -188,7 +188,7 @@ describe("the bytes of erased data", function () {
   }
 });
 
-/** Reads a file. @returns undefined if it was last written before the given time, or deleted since the folder was listed */
+/** Reads a file. @returns undefined if it was last written before `sinceMs`, or no longer exists */
 function readFileSince(sinceMs: number, file: string): string | undefined {
   try {
     return fs.statSync(file).mtimeMs < sinceMs ? undefined : fs.readFileSync(file, "latin1");

@@ -92,7 +92,7 @@ const OUTAGE_COUNT = 4;
     return response;
   }
 
-  /** @returns false if a service or a server was unavailable */
+  /** Creates an appointment. @returns false if a service or a server was unavailable */
   async function tryCreate(key: string): Promise<boolean> {
     const response = await world.createAppointment(key).catch(() => undefined);
     if (response?.status === 201) createdIds.add(response.body.appointment.id);
@@ -125,8 +125,8 @@ const OUTAGE_COUNT = 4;
   }
 
   /**
-   * Waits until every created appointment is in the read model and its webhook has arrived. All webhooks of an
-   * appointment must have the same delivery id.
+   * Waits until every created appointment is in the read model and its webhook has arrived. Checks that all webhooks of
+   * an appointment have the same delivery id.
    */
   async function expectEverythingArrived(): Promise<void> {
     await eventually("every appointment shows in the read model", async () => {
@@ -144,7 +144,7 @@ const OUTAGE_COUNT = 4;
     await expectSingleEvents();
   }
 
-  /** Checks that each of the last created appointments has exactly one event. */
+  /** Checks that each of the last 20 created appointments has exactly one event. */
   async function expectSingleEvents(): Promise<void> {
     const client = connectToLog(stack.servers.eventstoreUrl);
     const log = createEventLog(client);

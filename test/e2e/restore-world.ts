@@ -19,10 +19,9 @@ import { releaseLater } from "../support/resources.ts";
 import { startTestStack } from "../support/stack.ts";
 import { createWorld } from "./world.ts";
 
-/** Time limit for an effect of the stack. Milliseconds. */
+/** Time limit of each wait. Milliseconds. */
 const TIMEOUT_MS = 30_000;
 
-/** Services that use Postgres. */
 const SERVICES_WITH_POSTGRES: readonly ServiceName[] = ["projection", "command", "queryApi", "audit"];
 
 const ISSUER = "https://api.clinic.example";
@@ -32,7 +31,6 @@ const SERVICE_ENV = {
   queryApi: { TOKEN_ISSUER: ISSUER, PORTAL_JWT_ISSUER: `${ISSUER}/auth/v1` },
 };
 
-/** Notes of all appointments. */
 export const NOTES = "Bites";
 
 /** A customer with one animal. */
@@ -43,7 +41,7 @@ export interface Owner {
 
 export type RestoreWorld = Awaited<ReturnType<typeof startRestoreWorld>>;
 
-/** Starts a stack with a clinic, a partner application and the partner's receiver, whose data is lost and restored. */
+/** Starts a stack with a clinic, a partner application and its receiver. Tests lose and restore the stack's data. */
 export async function startRestoreWorld() {
   let stack = await startTestStack({ serviceEnv: SERVICE_ENV });
   let pool = openPool(stack);
@@ -61,7 +59,7 @@ export async function startRestoreWorld() {
     return { eventstoreUrl, natsUrl, databaseUrl: databaseUrls.projection, personalDataKeys };
   };
 
-  /** Registers a customer with one animal, encrypted. */
+  /** Registers a customer with one animal. Personal data is encrypted. */
   async function registerOwner(fullName: string): Promise<Owner> {
     const client = connectToLog(stack.servers.eventstoreUrl);
     const settings = readConfig(["PERSONAL_DATA_KEYS"], { PERSONAL_DATA_KEYS: getServers().personalDataKeys });
@@ -75,7 +73,7 @@ export async function startRestoreWorld() {
     return { customerId, animalId };
   }
 
-  /** Creates an appointment with notes, encrypted. @returns its id */
+  /** Creates an appointment with encrypted notes. @returns its id */
   async function createAppointment(animalId = world.animalId, idempotencyKey: string = randomUUID()): Promise<string> {
     const createResponse = await eventually(
       "an appointment",
@@ -125,7 +123,7 @@ export async function startRestoreWorld() {
     applyRetention: () => runClinicCommand("retention", "apply"),
 
     listWebhooks,
-    /** Counts the successful webhooks of each appointment. All webhooks of an appointment must have the same id. */
+    /** Counts the successful webhooks of each appointment. Checks that they have the same delivery id. */
     countWebhooks: (ids: readonly string[]) =>
       ids.map((id) => {
         expect(new Set(listWebhooks(id).map(({ headers }) => headers["webhook-id"])).size).to.be.at.most(1);
@@ -153,7 +151,7 @@ export async function startRestoreWorld() {
     runProjection: (...args: string[]) => runCommandLine(stack.env.projection, args),
     verify: async () => (await runCommandLine(stack.env.projection, ["verify"])).stdout,
 
-    /** Exports all events of the clinic until a time. @returns the root of the tree over the lines */
+    /** Exports all events of the clinic before `end` to a file. @returns the root hash in the manifest */
     async exportClinic(file: string, end: string): Promise<string> {
       const env = { ...stack.env.audit, EVENTSTORE_URL: stack.servers.eventstoreUrl };
       const args = ["export", "--clinic", world.clinicId, "--to", end, "--out", file];
@@ -177,9 +175,9 @@ export async function startRestoreWorld() {
     },
 
     /**
-     * Stops the stack, and starts another one with the same settings.
+     * Stops the stack, and starts a new stack with the same settings.
      *
-     * @param prepare fills the folder of the new stack
+     * @param prepare fills the folder `root` of the new stack
      */
     async moveTo(root: string, prepare: () => Promise<void>) {
       await Promise.all([stack.stop(), pool.end()]);

@@ -1,6 +1,6 @@
 /**
- * The restore drill of docs/operations/backup.md: restores an older Postgres, a lost Postgres, an older log, and all
- * servers. All backups are made while the servers run. Personal data is encrypted.
+ * The restore drill in docs/operations/backup.md. Restores an older Postgres, a lost Postgres, an older log, and all
+ * servers. Backups are made while the servers run. Personal data is encrypted.
  */
 
 import { randomUUID } from "node:crypto";
@@ -23,17 +23,21 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
 (hasExternalServers ? describe.skip : describe)("a restore of backups", function () {
   this.timeout(300_000);
   let world: RestoreWorld;
-  /** Customers: registered before all backups, or between the backups of Postgres and the log. */
+  /**
+   * Customers. `keptOwner` is registered before all backups, and `laterOwner` between those of Postgres and the log.
+   */
   let keptOwner: Owner;
   let laterOwner: Owner;
-  /** Customers of before all backups: erased before and after the backups. */
+  /**
+   * Customers registered before all backups. `erasedOwner` is erased before the backups, `laterErasedOwner` after them.
+   */
   let erasedOwner: Owner;
   let laterErasedOwner: Owner;
-  /** Appointment of `keptOwner` before all backups. Its webhook is delivered before all backups. */
+  /** Appointment of `keptOwner`, requested and delivered as a webhook before all backups. */
   let deliveredId: string;
-  /** Appointment of `laterErasedOwner` before all backups. Its webhook is not delivered before the backups. */
+  /** Appointment of `laterErasedOwner`, requested before all backups. Its webhook is still pending in the backups. */
   let pendingId: string;
-  /** Appointment of `laterOwner` that the backup of the log contains and the backup of Postgres lacks. */
+  /** Appointment of `laterOwner`. The log's backup contains it, and the Postgres backup does not. */
   let laterId: string;
   /** Appointment after all backups. */
   let latestId: string;
@@ -83,7 +87,7 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
   });
 
   const listShownIds = async () => [...(await world.listNotes()).keys()];
-  /** Returns the names and notes that the portal shows, and the number of data keys of erased customers. */
+  /** Returns the names and notes in the portal, and the number of remaining data keys of erased customers. */
   const readPersonalData = async () => {
     const [names, notes] = [await world.listCustomerNames(), await world.listNotes()];
     const erasedIds = [erasedOwner, laterErasedOwner].map(({ customerId }) => `'${customerId}'`);
@@ -98,7 +102,10 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
       erasedKeys: rows[0].count,
     };
   };
-  /** The personal data after a restore of the dump. The notes of `latestId` are lost, because their key is newer. */
+  /**
+   * Expected result of `readPersonalData` after a restore of the data keys. The notes of `latestId` are unreadable,
+   * because their key is newer than the backup.
+   */
   const RESTORED_DATA = {
     names: ["Ben Ek", "Eva Gal", ERASED_TEXT, ERASED_TEXT],
     notes: [NOTES, NOTES, null, null],

@@ -16,7 +16,7 @@ import { type ServiceEntryProcess, startServiceEntry } from "../support/service-
 import { getTestServers, type TestDatabase } from "../support/stack.ts";
 import { createWorld, type World } from "./world.ts";
 
-/** The services that are restarted, with their entries. Requests reach all of them except the projection service. */
+/** Entry files of the services to restart. Only the projection service gets no requests. */
 const SERVICES = {
   command: "command/main.ts",
   queryApi: "query-api/main.ts",
@@ -26,10 +26,10 @@ const SERVICES = {
 type ServiceName = keyof typeof SERVICES;
 const SERVICE_NAMES = Object.keys(SERVICES) as ServiceName[];
 
-/** The maximum. A process ends its drain when the load balancer sends no more requests to it. Milliseconds. */
+/** Maximum drain time. A process ends earlier if the load balancer stops sending requests to it. Milliseconds. */
 const DRAIN_DELAY_MS = 60_000;
 
-/** Number of appointments that are created while both processes of a service run, and after the former has ended. */
+/** Number of appointments to create while both processes of a service run, and again after the former one has ended. */
 const APPOINTMENT_COUNT = 15;
 
 /** Pause of each worker between two requests, so that the load leaves CPU time for the restarts. Milliseconds. */
@@ -84,7 +84,7 @@ describe("a rolling restart", function () {
     await eventually("the projection is ready", async () => (await fetch(`${service.url}/health/ready`)).ok);
   }
 
-  /** Stops the former process of a service as soon as it gets no more requests. */
+  /** Stops the former process of a service, and ends its drain when it gets no more requests. */
   async function stopFormer(name: ServiceName): Promise<void> {
     const service = processes.get(name)?.shift() as ServiceEntryProcess;
     const exitCode = await service.stop(async () => {
@@ -152,7 +152,7 @@ describe("a rolling restart", function () {
   });
 });
 
-/** The services choose free ports. */
+/** Ports of the environments. With 0, services choose free ports. */
 const NO_PORTS = {
   command: 0,
   queryApi: 0,

@@ -30,7 +30,7 @@ describe("sandbox", () => {
   const readClinic = (partner: Partner, path: string, clinicId: string) =>
     partner.request("GET", path, { headers: toClinicHeaders(clinicId) });
 
-  /** Lists the appointments from 4 days ago to 20 days ahead. */
+  /** Lists the appointments from 4 days ago until 20 days from now. */
   const listAppointments = (partner: Partner, clinicId: string): Promise<PartnerResponse> => {
     const from = new Date(Date.now() - 4 * DAY_MS).toISOString();
     const to = new Date(Date.now() + 20 * DAY_MS).toISOString();

@@ -9,7 +9,6 @@ import { connectToLog } from "../support/connections.ts";
 import { createPartnerWorld, createTestOperatorContext } from "../support/partner.ts";
 import { createPlainLog } from "../support/plain-log.ts";
 
-/** Status, headers and body of a response. */
 export interface ApiResponse {
   status: number;
   headers: Headers;
@@ -23,7 +22,7 @@ export type World = Awaited<ReturnType<typeof createWorld>>;
 /** Time limit of a request, so that a test fails instead of hanging. Milliseconds. */
 const REQUEST_TIMEOUT_MS = 30_000;
 
-/** Parts of a stack that a world needs. */
+/** Parts of a stack that `createWorld` uses. */
 interface WorldStack {
   servers: Pick<LocalStack["servers"], "eventstoreUrl" | "root">;
   urls: Pick<LocalStack["urls"], "gateway">;
@@ -58,7 +57,7 @@ export async function createWorld(stack: WorldStack) {
     options: { body?: unknown; headers?: Record<string, string> } = {},
   ) =>
     sendRequest(method, `${gatewayUrl}/sandbox/v1${path}`, { ...options, headers: { ...headers, ...options.headers } });
-  /** Calls the portal API as the clinic's owner. */
+  /** Sends a GET request to the portal API as the clinic's owner. */
   const requestPortal = (path: string) => sendRequest("GET", `${gatewayUrl}/api/v1${path}`, { headers: { Cookie } });
   return {
     clinicId,
@@ -66,26 +65,26 @@ export async function createWorld(stack: WorldStack) {
     applicationId,
     requestPartner,
     requestPortal,
-    /** Creates an appointment three days from now, by default for the animal of the world. */
+    /** Creates an appointment three days from now, by default for `animalId`. */
     createAppointment: (idempotencyKey: string, notes?: string, appointmentAnimalId: string = animalId) =>
       requestPartner("POST", "/appointments", {
         headers: { "Idempotency-Key": idempotencyKey },
         body: { branchId, animalId: appointmentAnimalId, scheduledAt, ...(notes === undefined ? {} : { notes }) },
       }),
-    /** Returns the appointments that the portal lists, by id. */
+    /** Returns the appointments in the portal, by id. */
     async listPortalAppointments(): Promise<Map<string, { notes: string | null }>> {
       const { status, body } = await requestPortal("/appointments?limit=250");
       if (status !== 200) throw new Error(`The portal request failed: ${status} ${JSON.stringify(body)}`);
       return new Map(body.appointments.map((row: { id: string; notes: string | null }) => [row.id, row]));
     },
-    /** Sends all further requests to another stack that has the same log and the same secrets. */
+    /** Sends further requests to another stack with the same log and secrets. */
     moveTo(otherStack: LocalStack) {
       gatewayUrl = otherStack.urls.gateway;
     },
   };
 }
 
-/** Makes a new portal user an owner of a clinic. @returns the user's id */
+/** Makes a new portal user an owner of the clinic. @returns the user's id */
 export async function grantOwnership(log: EventLog, clinicId: string): Promise<string> {
   const userId = randomUUID();
   const membership = { membershipId: randomUUID(), clinicId, userId, staffId: null };

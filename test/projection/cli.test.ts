@@ -20,7 +20,7 @@ describe("the projection command line", () => {
 
   const runProjection = (command: string, overrides: NodeJS.ProcessEnv = {}) =>
     runCommandLine({ ...env, ...overrides }, command.split(" "));
-  /** Runs a command in a separate process, whose output includes log lines. */
+  /** Runs a command in a separate process. Unlike a run in this process, its output includes log lines. */
   const spawnProjection = (command: string, overrides: NodeJS.ProcessEnv = {}) =>
     new Promise<CliResult>((resolve) => {
       const nodeCommand = buildNodeCommand("projection/cli/main.ts", command.split(" "));

@@ -29,7 +29,7 @@ describe("the rights of the database roles", () => {
     }),
   );
 
-  /** Runs the statements of the guide, with names that are not in use yet. The group roles exist already. */
+  /** Runs the statements of the guide with unused names for database and users. The group roles exist already. */
   async function createRolesAndDatabase(): Promise<string> {
     const [, script = ""] = /```sql\n([\s\S]*?)```/.exec(guide) ?? [];
     const password = randomBytes(16).toString("hex");
@@ -48,7 +48,7 @@ describe("the rights of the database roles", () => {
     return url.href;
   }
 
-  /** Returns the rights in the table of the guide, in the form "role table rights". A row can list several tables. */
+  /** Returns the rights that the guide documents, each as "role table rights". */
   function listDocumentedRights(): string[] {
     return [...guide.matchAll(/^\| `(clinic_\w+)` \| (.+) \| ([A-Z, ]+) \|$/gm)].flatMap(
       ([, role, cell = "", rights]) => {

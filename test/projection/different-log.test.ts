@@ -77,7 +77,7 @@ describe("a projection whose database was built from another log", function () {
     await rm(logDir, { recursive: true });
     await copy(join(logDir, backupPath), logDir);
   };
-  /** Requests an appointment as soon as the log is available. */
+  /** Requests an appointment. Retries while the log is unavailable. */
   const requestAppointment = (clinicId = endpoint.clinicId) =>
     eventually("an appointment", () => world.requestAppointment(clinicId).catch(() => undefined));
   const awaitDelivery = (eventId: string, targetEndpoint = endpoint) =>
@@ -95,7 +95,7 @@ describe("a projection whose database was built from another log", function () {
     );
     return rowCount === 1;
   };
-  /** Appends a request for a replay, unless it is lost, and inserts the progress of a replay with the same id. */
+  /** Inserts the progress of a replay into Postgres. Unless `isLost`, the log contains the request for the replay. */
   const insertReplay = async (progressAge: string, isLost = false) => {
     const replayId = isLost ? randomUUID() : await world.requestReplays(endpoint);
     await world.pool.query(

@@ -65,7 +65,6 @@ export async function createEngineWorld() {
       );
       return rows[0]?.full_name;
     },
-    /** Waits until the read models have reached a log position. */
     async waitFor(position: bigint): Promise<void> {
       const watch = createPositionWatch(() => readPosition(pool));
       expect(await watch.wait(position, 20_000)).to.equal(true);
@@ -86,7 +85,6 @@ export async function createEngineWorld() {
       const result = await verify({ ...runOptions, onDifference, ...changes }, new AbortController().signal);
       return { ...result, differences };
     },
-    /** Runs `clinic projection …` in this process. */
     runCommand: (...args: string[]) => runProjectionCommand({ eventstoreUrl, databaseUrl }, ...args),
     close: releaseLater(async () => {
       await stopRoles();
@@ -102,7 +100,7 @@ type ProjectorsOptions = Parameters<typeof startProjectors>[0];
 type RebuildOptions = Parameters<typeof rebuild>[0];
 type VerifyOptions = Parameters<typeof verify>[0];
 
-/** Runs `clinic projection …` in this process. */
+/** Runs `clinic projection …` in this process, with settings for the given servers. */
 export function runProjectionCommand(servers: ServiceServers, ...args: string[]): Promise<CliResult> {
   const { eventstoreUrl: EVENTSTORE_URL, databaseUrl: DATABASE_URL, natsUrl: NATS_URL = "" } = servers;
   return runCommandLine({ EVENTSTORE_URL, DATABASE_URL, NATS_URL, PERSONAL_DATA_KEYS }, args);
@@ -112,6 +110,7 @@ export function runProjectionCommand(servers: ServiceServers, ...args: string[])
  * Runs `clinic projection …` in this process, which is faster than a separate process.
  *
  * @param env settings
+ * @param args command and options
  */
 export async function runCommandLine(env: NodeJS.ProcessEnv, args: readonly string[]): Promise<CliResult> {
   const { terminal, outputLines, errorLines } = createTestTerminal({ env });

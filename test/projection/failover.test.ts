@@ -5,7 +5,7 @@ import { useResource } from "../support/resources.ts";
 import { createEngineWorld, createRegisteredEvent } from "./engine-world.ts";
 import { type ServiceProcess, startService } from "./service-process.ts";
 
-/** Documented maximum duration of a takeover. Milliseconds. */
+/** Documented time limit for a standby process to take over. Milliseconds. */
 const TAKEOVER_TIMEOUT_MS = 10_000;
 
 describe("two projection processes", () => {

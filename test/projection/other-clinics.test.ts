@@ -82,7 +82,7 @@ describe("an event that concerns two clinics", () => {
     return { ...validEvent, id: randomUUID(), stream, revision: 0n, position: 1n };
   }
 
-  /** Applies an event to a row of another clinic that has the event's key. */
+  /** Inserts a row of another clinic with the event's key. Checks that applying the event is refused. */
   async function expectRefusal(model: AnyReadModel, event: RecordedEvent): Promise<void> {
     const { table, columns, primaryKey } = model;
     const row: Row = Object.fromEntries(Object.entries(columns).map(([name, type]) => [name, COLUMN_VALUES[type]]));

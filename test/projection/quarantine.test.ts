@@ -25,7 +25,7 @@ import {
   logger,
 } from "./engine-world.ts";
 
-/** Read models of a release whose customer projector throws if a customer is renamed to "Poison". */
+/** Read models of a faulty release. Its customer handler throws if a customer is renamed to "Poison". */
 const brokenModels: AnyReadModel[] = readModels.map((model) => {
   const handler = model.on.CustomerDetailsChanged;
   if (model.table !== customers.table || !handler) return model;
@@ -195,7 +195,7 @@ The projectors continue within seconds.
 
 describe("a quarantined stream on which others depend", () => {
   let world: EngineWorld;
-  /** Stream that the projectors cannot process from revision 1 on. */
+  /** Stream that becomes unprocessable at revision 1. */
   let brokenStream: string;
   const fragileModels: AnyReadModel[] = readModels.map((model) => {
     const handlers = Object.entries(model.on).map(([type, handler]): [string, typeof handler] => [

@@ -19,14 +19,14 @@ import { runCli, type ServiceProcess, startService } from "./service-process.ts"
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
-/** Schema of the former release. */
+/** Schema of the former release's read models. */
 const FORMER_RELEASE_SCHEMA = "read_model_of_former_release";
 
 /**
- * Creates the former release of the projection service: a changed copy of this source tree. The customers of its read
- * models have an additional column.
+ * Copies this source tree and changes the read models: customers get an additional column. The copy acts as the former
+ * release.
  *
- * @returns its folder
+ * @returns the copy's folder
  */
 async function createFormerRelease(): Promise<string> {
   const root = await realpath(await mkdtemp(join(tmpdir(), "clinic-release-")));
@@ -55,7 +55,6 @@ async function createFormerRelease(): Promise<string> {
 describe("a release with its own read models", function () {
   this.timeout(300_000);
   const world = useResource(createEngineWorld);
-  /** Folder of the former release. */
   let formerRoot: string;
   let formerService: ServiceProcess;
   let queryApi: RunningService | undefined;

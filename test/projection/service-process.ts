@@ -8,7 +8,6 @@ import { startServiceEntry } from "../support/service-entry.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
-/** Exit code and output of a command. */
 export interface CliResult {
   code: number;
   stdout: string;
@@ -24,16 +23,16 @@ export interface ServiceServers {
   personalDataKeys?: string;
 }
 
-/** Returns the command that runs an entry point of a source tree. The entry points of a release tree are bundled. */
+/** Returns the command that runs an entry file of a source tree. Entry files in other trees than ROOT are bundled. */
 function buildEntryCommand(root: string, entryPath: string, args: readonly string[] = []) {
   if (root === ROOT) return buildNodeCommand(entryPath, args);
   return { command: process.execPath, args: [join(root, entryPath.replace(/\.ts$/, ".js")), ...args] };
 }
 
 /**
- * Runs `clinic projection …`.
+ * Runs `clinic projection …` in a separate process.
  *
- * @param root source tree of the command; default: this source tree
+ * @param root source tree; default: this source tree
  */
 export function runCli(servers: ServiceServers, args: readonly string[], root = ROOT): Promise<CliResult> {
   const { eventstoreUrl: EVENTSTORE_URL, databaseUrl: DATABASE_URL, natsUrl: NATS_URL = "" } = servers;
@@ -51,7 +50,6 @@ export interface ServiceOptions extends ServiceServers {
   roles: string;
   /** Value of WEBHOOK_SECRET_KEYS; default: a random key. */
   secretKeys?: object;
-  /** Further settings. */
   env?: Record<string, string>;
   /** Source tree of the service; default: this source tree. */
   root?: string;

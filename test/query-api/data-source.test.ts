@@ -33,7 +33,7 @@ describe("query-api without Postgres", () => {
   // A failed test must not leave its fault to the next one.
   afterEach(restartConnections);
 
-  /** Closes all connections, and accepts new ones. */
+  /** Closes all connections of the proxy and accepts new ones. */
   function restartConnections() {
     proxy.disconnect();
     proxy.restore();
@@ -50,7 +50,7 @@ describe("query-api without Postgres", () => {
     expect((await fetch(`${api.url}/health/ready`)).status).to.equal(200);
   }
 
-  /** Checks that portal and partner reads return 503, with more concurrent requests than pool connections. */
+  /** Sends more concurrent reads than the pool has connections. Checks that all of them return 503. */
   async function expectUnavailable() {
     const startedAt = performance.now();
     const responsePromises = Array.from({ length: 20 }, (_, index) => (index % 2 ? requestPortal() : requestPartner()));

@@ -6,13 +6,13 @@ import { eventually } from "../support/eventually.ts";
 import { endpointRegistered, installationApproved, registerApplication } from "../support/partner-events.ts";
 import { request, setUpQueryApi } from "../support/query-api.ts";
 
-/** More than the connections of the service. */
+/** Number of concurrent slow requests. Higher than the service's number of connections. */
 const SLOW_REQUEST_COUNT = 24;
 
 describe("slow reads of one caller", () => {
   const api = setUpQueryApi();
 
-  /** Locks a table, so that reads of it wait, while the function runs. */
+  /** Runs a function while a lock blocks all reads of a table. */
   async function whileLocked(table: string, run: () => Promise<void>): Promise<void> {
     const connection = await api.database.admin.connect();
     try {
@@ -24,7 +24,7 @@ describe("slow reads of one caller", () => {
     }
   }
 
-  /** Sends slow requests of one caller. While they wait for the lock, another caller's request must succeed. */
+  /** Sends slow requests of one caller. Checks that another caller's request succeeds while they wait for the lock. */
   async function expectOtherReads(
     table: string,
     sendSlow: () => Promise<{ status: number }>,

@@ -31,7 +31,7 @@ import { type PortalResponse, request, setUpQueryApi } from "../support/query-ap
 
 const windowQuery = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z&limit=100&includeInactive=true";
 
-/** Reads that do not use the clinic header, and the feed, whose test has an event log. */
+/** Reads without a clinic header, and the event feed, which is tested elsewhere because it needs an event log. */
 type OtherRead = "getSandboxState" | "listInstallations" | "listEvents";
 
 const RECORDS = [
@@ -51,8 +51,7 @@ describe("tenant isolation", () => {
   });
 
   /**
-   * Creates a clinic with one record of each kind. All clinics have the same names. Other texts contain a mark that is
-   * unique to the clinic.
+   * Creates a clinic with one record of each kind. All texts except names contain a mark that is unique to the clinic.
    */
   async function createFullClinic() {
     const ids = await openClinic(api.given);
@@ -102,7 +101,7 @@ describe("tenant isolation", () => {
     application.credentialId,
   ];
 
-  /** Checks that the body contains data of the caller's clinic, and no id or text of the other clinic. */
+  /** Checks that a body contains data of `ownClinic`, and neither ids nor the mark of `otherClinic`. */
   function expectOnlyOwnData({ status, body }: PortalResponse) {
     const text = JSON.stringify(body).toLowerCase();
     expect(status, text).to.equal(200);
@@ -128,7 +127,7 @@ describe("tenant isolation", () => {
       return request(`${api.url}/production/v1${path}`, headers);
     }
 
-    /** Paths of all partner reads with a clinic header. */
+    /** Builds a path for each partner read with a clinic header. */
     const pathBuilders: Record<Exclude<PartnerReadId, OtherRead>, (clinic: typeof ownClinic) => string> = {
       getClinicContext: () => "/clinic/context",
       listPartnerAppointments: () => `/appointments?${windowQuery}`,

@@ -3,17 +3,17 @@ import { fileURLToPath } from "node:url";
 import type { AxeResults } from "axe-core";
 import type { Page } from "playwright-core";
 
-/** The minified source, which a page loads faster. */
+/** Source of axe, minified for faster loading. */
 const AXE_SOURCE = fs.readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
 
-/** Animations that end, such as the appearance of a dialog. */
+/** Expression that waits for all finite animations, such as the appearance of a dialog. */
 const FINISH_ANIMATIONS = `Promise.all(document.getAnimations()
   .filter(({ effect }) => effect.getComputedTiming().endTime !== Infinity)
   .map(({ finished }) => finished.catch(() => undefined))).then(() => undefined)`;
 
 /**
- * Checks the page with axe, after all animations, because a half-transparent text has too little contrast. Loads axe only once per document, and fetches only the violations, because axe and its
- * complete results are large.
+ * Checks the page with axe. Waits for animations first, because half-transparent text has too little contrast. To save
+ * time, loads axe once per document and returns only violations.
  *
  * @returns one line per violated rule, with the HTML of the elements
  */

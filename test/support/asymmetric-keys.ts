@@ -1,4 +1,4 @@
-/** Creates and uses keys of asymmetric webhook signatures, independently of the service's code. */
+/** Creates and verifies asymmetric webhook signatures without the service's code. */
 import { createPublicKey, verify } from "node:crypto";
 import { exportJWK, generateKeyPair, type JWK } from "jose";
 import type { SigningKey } from "../../shared/auth/signing-keys.ts";
@@ -16,10 +16,10 @@ export async function verifyWithJwk({ kty, crv, x }: JWK, text: string, signatur
   return crypto.subtle.verify("Ed25519", key, decodeSignature(signature), Buffer.from(text));
 }
 
-/** DER encoding before the 32 bytes of an Ed25519 public key (RFC 8410). */
+/** DER prefix of an Ed25519 public key of 32 bytes (RFC 8410). */
 const DER_PREFIX = Buffer.from("302a300506032b6570032100", "hex");
 
-/** Verifies a signature of the form `v1a,<base64>` with OpenSSL and the key in the form of Standard Webhooks. */
+/** Verifies a signature (`v1a,<base64>`) with OpenSSL. @param whpk public key in the format of Standard Webhooks */
 export function verifyWithWhpk({ whpk }: { whpk: string }, text: string, signature: string): boolean {
   const der = Buffer.concat([DER_PREFIX, Buffer.from(whpk.slice("whpk_".length), "base64")]);
   return verify(

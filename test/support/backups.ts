@@ -1,4 +1,4 @@
-/** Backups of running servers, as docs/operations/backup.md describes them. */
+/** Backs up and restores servers as docs/operations/backup.md describes. */
 import { execFile, spawnSync } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { withClient } from "../../deploy/local/servers/database-roles.ts";
 const README_PATH = join(import.meta.dirname, "../../deploy/local/eventstore/README.md");
 const GUIDE_PATH = join(import.meta.dirname, "../../docs/operations/backup.md");
 
-/** Name of a dump of the data keys in the guide's commands. */
+/** File name of the data keys' dump in the guide's commands. */
 export const DUMP_NAME = "data-keys.sql";
 
 /** Backs up a running embedded log with the commands from its README. */
@@ -19,8 +19,8 @@ export async function backUpLog(logFolder: string, backupFolder: string): Promis
 }
 
 /**
- * Backs up a running Postgres server to a new folder. The result equals that of `pg_basebackup --wal-method=fetch`, which
- * the embedded Postgres does not contain.
+ * Backs up a running Postgres server to a new folder. The result equals that of `pg_basebackup --wal-method=fetch`,
+ * which the embedded Postgres lacks.
  *
  * @param adminUrl URL of a superuser
  */
@@ -42,17 +42,17 @@ export async function backUpPostgres(adminUrl: string, dataFolder: string, backu
   });
 }
 
-/** Replaces a data folder with a backup. The server of the folder must not run. */
+/** Replaces a data folder with a backup. Its server must be stopped. */
 export async function restoreFolder(backupFolder: string, folder: string): Promise<void> {
   await runShell(`rm --recursive --force '${folder}'; cp --archive '${backupFolder}' '${folder}'`);
 }
 
 /**
- * Dumps the data keys with the command of the guide. If no `pg_dump` is new enough for the server, for example for the
- * embedded Postgres, which does not contain it, the dump has the same rows in another format.
+ * Dumps the data keys with the guide's command. If no installed `pg_dump` supports the server, writes the rows as JSON
+ * instead. The embedded Postgres has no `pg_dump`.
  *
  * @param databaseUrl URL of the database's owner
- * @param folder folder in which the dump gets the name {@link DUMP_NAME}
+ * @param folder destination of the file {@link DUMP_NAME}
  */
 export async function dumpDataKeys(databaseUrl: string, folder: string): Promise<void> {
   const [dumpScript] = await readScripts(GUIDE_PATH, "Data keys");
@@ -63,7 +63,7 @@ export async function dumpDataKeys(databaseUrl: string, folder: string): Promise
   });
 }
 
-/** Replaces the data keys of a database by those of a dump from {@link dumpDataKeys}. */
+/** Replaces the data keys in a database with those of {@link dumpDataKeys}. */
 export async function restoreDataKeys(databaseUrl: string, folder: string): Promise<void> {
   const [, restoreScript = ""] = await readScripts(GUIDE_PATH, "Data keys");
   await withClient(databaseUrl, async (client) => {
@@ -77,7 +77,7 @@ export async function restoreDataKeys(databaseUrl: string, folder: string): Prom
   });
 }
 
-/** Tells whether the installed `pg_dump` supports the server. It refuses servers that are newer. */
+/** Returns true if `pg_dump` is installed and not older than the server. */
 async function canDump(client: pg.Client): Promise<boolean> {
   const { stdout } = spawnSync("pg_dump", ["--version"], { encoding: "utf8" });
   const [, programVersion] = /(\d+)/.exec(stdout ?? "") ?? [];
@@ -85,7 +85,7 @@ async function canDump(client: pg.Client): Promise<boolean> {
   return Number(programVersion) >= rows[0].version;
 }
 
-/** Reads the shell scripts in the section of a document. @throws if there is none */
+/** Reads the shell scripts in a section of a document. @throws {Error} if there is none */
 async function readScripts(file: string, heading: string): Promise<[string, ...string[]]> {
   const text = await readFile(file, "utf8");
   const [, section = ""] = new RegExp(`\n##+ ${heading}\n([\\s\\S]*?)(?=\n##|$)`).exec(text) ?? [];

@@ -5,7 +5,7 @@ import { pathToFileURL } from "node:url";
 import { type BuildOptions, build, type Plugin } from "esbuild";
 import { PROJECT_FOLDER } from "../../deploy/local/setup/project.ts";
 
-/** Entries of the programs and threads that many tests start. Other programs run from the compiler's output. */
+/** Programs and threads to bundle, because many tests start them. Other programs run as compiled. */
 const ENTRIES = [
   "command/audit/main.ts",
   "command/cli/main.ts",
@@ -33,14 +33,13 @@ export async function bundlePrograms(buildDir: string): Promise<void> {
 }
 
 /**
- * Bundles test files, without their packages, in a folder of the build. Loading all of them takes a third of the CPU time
- * of loading the sources.
+ * Bundles test files without their packages. Loading the bundles takes a third of the CPU time of loading the sources.
  *
- * Like the compiled programs, the product finds its files in the build, and the tests find theirs in the source tree.
+ * Code of the product finds its files in the build. Code of the tests finds its files in the source tree.
  *
- * @param buildDir folder with the compiled project
- * @param entries files of the source tree
- * @returns folder with the bundles, which have the same relative paths as the entries
+ * @param buildDir folder of the build, which gets the bundles
+ * @param entries paths in the source tree
+ * @returns folder of the bundles, which have the same relative paths
  */
 export async function bundleTests(buildDir: string, entries: readonly string[]): Promise<string> {
   const outDir = path.join(buildDir, "bundled-tests");
@@ -59,11 +58,12 @@ export async function bundleTests(buildDir: string, entries: readonly string[]):
 }
 
 /**
- * Bundles programs with all their packages as CommonJS, because Node can store the compiled code only of such files.
+ * Bundles programs with their packages. The bundles are CommonJS, because Node can store compiled code only for
+ * CommonJS.
  *
- * @param sourceDir folder with the source tree
- * @param entries files of the source tree
- * @param outDir folder for the programs, which have the same relative paths as the entries
+ * @param sourceDir folder of the source tree
+ * @param entries paths in the source tree
+ * @param outDir folder for the bundles, which have the same relative paths
  */
 export async function bundle(sourceDir: string, entries: readonly string[], outDir: string): Promise<void> {
   const entryFiles = new Set(entries.map((entry) => path.join(sourceDir, entry)));
@@ -115,9 +115,10 @@ function locateCompiledFile(file: string, sourceDir: string, outDir: string): st
 }
 
 /**
- * Code finds its files relative to its own location. In a bundle, this must not be the location of the bundle.
+ * Replaces `import.meta.dirname` and `import.meta.url`, because code finds its files relative to its own location. In a
+ * bundle, they would be the location of the bundle.
  *
- * @param locate returns the location that a source file has for its code
+ * @param locate returns the location to use for a source file
  * @param transform changes the source of a file
  */
 function createLocationPlugin(

@@ -1,7 +1,6 @@
 import fs from "node:fs";
 import { releaseLater } from "./resources.ts";
 
-/** Log output of this process since captureLogs() was called. */
 export interface CapturedLogs {
   /** All captured text: log lines and standard error. */
   text(): string;
@@ -14,8 +13,8 @@ type WriteCallback = (error: null, bytes: number, data: string | Buffer) => void
 const STDOUT_FD = 1;
 
 /**
- * Captures the log lines and the standard error of this process instead of printing them. Log lines are JSON lines that
- * are written directly to the file descriptor of standard output. All other output is printed as usual.
+ * Captures this process's log lines and standard error instead of printing them. Log lines are the JSON lines that are
+ * written directly to the file descriptor of standard output. Other output is printed as usual.
  */
 export function captureLogs(): CapturedLogs {
   const capturedTexts: string[] = [];

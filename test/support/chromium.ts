@@ -2,16 +2,16 @@ import { type Browser, chromium } from "playwright-core";
 import { findOnPath, findProgram } from "../../deploy/local/setup/system-package.ts";
 import { releaseLater } from "./resources.ts";
 
-/** Debian's package of Chromium without a user interface. It needs less time and fewer other packages than Chromium. */
+/** Debian's package of Chromium without a user interface. It is faster, and depends on fewer packages. */
 const PACKAGE_NAME = "chromium-headless-shell";
 
-/** Names of the program, the preferred one first. */
+/** Possible names of the program, in order of preference. */
 const PROGRAM_NAMES = [PACKAGE_NAME, "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 /**
- * Returns the path of Chromium on PATH. If Chromium is missing, installs it with apt-get.
+ * Returns the path of Chromium. If it is not on the PATH, installs it with apt-get.
  *
- * @throws {SetupError} one line that says how to install Chromium
+ * @throws {SetupError} if the installation fails; the message says how to install Chromium
  */
 export async function findChromium(log: (line: string) => void): Promise<string> {
   const installAdvice = "Install Chromium (Debian: sudo apt-get install chromium).";
@@ -21,7 +21,7 @@ export async function findChromium(log: (line: string) => void): Promise<string>
 /**
  * Starts a browser with an empty profile and without background requests.
  *
- * @param hosts origins by the host that the browser finds there, without a port
+ * @param hosts origins that the browser connects to, by host name without a port
  */
 export async function startChromium(hosts: Readonly<Record<string, string>> = {}): Promise<Browser> {
   const rules = Object.entries(hosts).map(([host, origin]) => `MAP ${host}:80 ${new URL(origin).host}`);

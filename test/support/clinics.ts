@@ -7,7 +7,7 @@ type Data<Type extends GivenEvent["type"]> = Extract<GivenEvent, { type: Type }>
 
 type EightIds = [string, string, string, string, string, string, string, string];
 
-/** Creates eight ids. A test takes as many as it needs: `const [clinicId, userId] = createIds()`. */
+/** Creates eight ids for destructuring: `const [clinicId, userId] = createIds()`. */
 export function createIds(): EightIds {
   return Array.from({ length: 8 }, () => randomUUID()) as unknown as EightIds;
 }
@@ -16,7 +16,7 @@ type Changes<Type extends GivenEvent["type"]> = Partial<Data<Type>>;
 
 const createEvent = <Type extends GivenEvent["type"]>(type: Type, data: Data<Type>) => ({ type, data }) as GivenEvent;
 
-/** Returns a function that creates an event of a type. Its parameter needs only the fields without a default. */
+/** Returns a function that creates events of a type. Callers must pass only the fields without a default. */
 function createEventFactory<Type extends GivenEvent["type"], Defaults extends Changes<Type>>(
   type: Type,
   defaults: Defaults,

@@ -1,6 +1,6 @@
 /**
- * An HTTP proxy on loopback that supports only CONNECT. Its tunnels lead to one port on loopback, so that public
- * addresses can be tested.
+ * An HTTP proxy on loopback that supports only CONNECT. All tunnels lead to one loopback port, so that tests can use
+ * public addresses.
  */
 
 import { readFileSync } from "node:fs";
@@ -14,19 +14,19 @@ export interface ConnectProxy {
   port: number;
   /** Received CONNECT requests: target, and value of the header Proxy-Authorization. */
   requests: { target: string; credentials: string | undefined }[];
-  /** Sets the response to all later requests: a status, or `hold` for none. Initially, the proxy opens tunnels. */
+  /** Sets the reaction to later requests: open a tunnel (initially), hold the response, or respond with a status. */
   setReaction(reaction: "open" | "hold" | number): void;
-  /** Opens the tunnels of all requests without a response. */
+  /** Opens the tunnels of all requests on hold. */
   release(): void;
-  /** Returns the number of connections to the proxy that are open. */
+  /** Returns the number of open connections to the proxy. */
   countConnections(): number;
   close(): Promise<void>;
 }
 
 /**
- * @param targetPort port on loopback that all tunnels lead to
- * @param options.port port to listen on; 0, the default, selects a free port
- * @param options.isSecure true to accept only TLS connections
+ * @param targetPort loopback port of all tunnels
+ * @param options.port port to listen on; default: a free port
+ * @param options.isSecure if true, accepts only TLS connections
  */
 export async function startConnectProxy(
   targetPort: number,

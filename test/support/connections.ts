@@ -5,7 +5,6 @@ import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { releaseLater } from "./resources.ts";
 
-/** Connects to an event log. */
 export function connectToLog(url: string): EventStoreDBClient {
   const client = connectEventStore(url, "test");
   releaseLater(() => client.dispose());
@@ -20,7 +19,7 @@ export function createTestPool(url: string, options: Partial<Parameters<typeof c
   return pool;
 }
 
-/** Opens connections for a test's own statements. They have no time limits, because a busy machine is slow. */
+/** Opens a pool for a test's own statements. They have no time limit, because the machine may be busy. */
 export function openDatabase(url: string, max = 4): pg.Pool {
   const pool = new pg.Pool({ connectionString: url, max });
   // Dropping the database closes idle connections, which then emit an error.

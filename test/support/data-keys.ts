@@ -8,7 +8,7 @@ import type { TestDatabase } from "./stack.ts";
 
 const masterKeys = { current: "test", keys: { test: Buffer.alloc(32, 7).toString("base64") } };
 
-/** Value of PERSONAL_DATA_KEYS for the services that a test starts. All tests use the same master key. */
+/** Value of PERSONAL_DATA_KEYS. All tests use the same master key. */
 export const PERSONAL_DATA_KEYS = JSON.stringify(masterKeys);
 
 /** Data keys that a test can list and destroy. */
@@ -19,7 +19,7 @@ export interface TestDataKeys extends DataKeys {
   listOf(person: Person): Promise<{ id: string; category: string; destroyedAt: Date | null }[]>;
 }
 
-/** Creates the data keys that the services of a test share. */
+/** Creates data keys in a database. Services with the master key of the tests can use them. */
 export function createTestDataKeys(pool: pg.Pool, reportMissingKeys?: ReportMissingKeys): TestDataKeys {
   const create = () => createDataKeys(pool, { PERSONAL_DATA_KEYS: masterKeys }, reportMissingKeys);
   let dataKeys = create();
@@ -44,13 +44,13 @@ export async function listKeys(pool: pg.Pool, { type, id }: Person): ReturnType<
 let sharedKeysPromise: Promise<TestDataKeys> | undefined;
 let databasePromise: Promise<TestDatabase> | undefined;
 
-/** Returns the settings of a command whose data keys are in the database that the tests of a process share. */
+/** Returns settings for the database of `sharedDataKeys`. */
 export async function getDataKeySettings(): Promise<{ DATABASE_URL: string; PERSONAL_DATA_KEYS: string }> {
   databasePromise ??= createMigratedDatabase();
   return { DATABASE_URL: (await databasePromise).urls.command, PERSONAL_DATA_KEYS };
 }
 
-/** The data keys in the database that the tests of a process share. The first use creates it. */
+/** Data keys in a database that all tests of this process share. The first use creates the database. */
 export const sharedDataKeys: TestDataKeys = {
   getOrCreate: async (owners) => (await getSharedKeys()).getOrCreate(owners),
   find: async (ids) => (await getSharedKeys()).find(ids),

@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import type pg from "pg";
 
-/** A row of `webhooks.delivery`. Fields without a value have a default. */
+/** Values of a row in `webhooks.delivery`. Missing values have defaults. */
 export interface DeliveryRow {
   deliveryId?: string;
   endpointId: string;
-  /** Null for an endpoint of the application. */
+  /** Null if the endpoint belongs to the application without a clinic. */
   clinicId: string | null;
   branchId: string | null;
   animalId?: string;
@@ -17,7 +17,7 @@ export interface DeliveryRow {
   createdAt?: string;
 }
 
-/** Inserts a delivery, as the dispatcher does, and a pending delivery if it has this status. @returns its id */
+/** Inserts a delivery as the dispatcher does, including the row of a pending delivery. @returns the delivery's id */
 export async function insertDelivery(admin: pg.Pool, row: DeliveryRow): Promise<string> {
   const { deliveryId = randomUUID(), endpointId, clinicId, branchId, animalId = null, applicationId } = row;
   const { environment = "production", status = "failed", type = "appointment.created" } = row;

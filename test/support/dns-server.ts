@@ -1,4 +1,6 @@
-/** A name server, by default on loopback. A test sets its answers, which have TTL 0, and reads the queries that it received. */
+/**
+ * A name server for tests, by default on loopback. A test sets its answers, which have TTL 0, and reads the queries.
+ */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import packet from "dns-packet";
@@ -6,20 +8,18 @@ import { releaseLater } from "./resources.ts";
 
 /** Answer to queries for a record type. */
 export type DnsReply =
-  /**
-   * Addresses, which are sent after an optional delay. An empty array means that the name has no record of this type.
-   */
+  /** Addresses, sent after an optional delay. Without addresses, the name exists but has no record of this type. */
   | { addresses: readonly string[]; delayMs?: number }
   | "nxdomain"
-  /** The server does not answer the query. */
+  /** No answer. */
   | "drop";
 
 export interface DnsServer {
   /** Address of the server in the form `address:port`. */
   address: string;
-  /** The received queries in order, in the form `A name`. */
+  /** Received queries in order, such as `A example.com`. */
   questions: string[];
-  /** Answers each A query with the next of these addresses, and repeats the last address. */
+  /** Sets the answers to A queries, one address per query. The last address is repeated. */
   setAddresses(...addresses: string[]): void;
   /** Sets the answers to all later queries. */
   setReplies(replies: { A: DnsReply; AAAA: DnsReply }): void;

@@ -1,22 +1,22 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Default time limit in milliseconds. It is long enough for a busy machine. */
+/** Default time limit, long enough for a busy machine. Milliseconds. */
 const DEFAULT_TIMEOUT_MS = 60_000;
 
-/** Shortest and longest pause between two checks. Milliseconds. */
+/** Minimum and maximum pause between two checks. Milliseconds. */
 const [MIN_PAUSE_MS, MAX_PAUSE_MS] = [20, 50];
 
 /**
- * Part of the elapsed time that a pause may take. A long wait thus needs few checks, which take processor time from the
- * condition that it waits for.
+ * Pause as a share of the elapsed time. Long waits need fewer checks, which leaves CPU time for the awaited condition.
  */
 const PAUSE_SHARE = 0.05;
 
 /**
- * Repeats the check until it returns a value other than undefined or false. Returns that value.
+ * Repeats a check until it returns a value other than undefined or false. Returns this value.
  *
- * @param label description of the expected condition, for the error message
- * @param timeoutMs time limit in milliseconds, after which the function throws
+ * @param label expected condition, for the error message
+ * @param timeoutMs time limit in milliseconds
+ * @throws {Error} after the time limit
  */
 export async function eventually<Value>(
   label: string,

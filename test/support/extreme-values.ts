@@ -3,18 +3,18 @@ import { z } from "zod";
 import { deriveSandboxClinicId } from "../../shared/domain/events/ids.ts";
 import { sandboxStreams } from "../../shared/domain/events/sandbox.ts";
 
-/** Longest text and list that are tried if a schema has no limit. The event log limits the size of an event. */
+/** Maximum length of generated texts if the schema has no limit. The event log limits the size of events. */
 const MAX_TEXT_LENGTH = 50_000;
 const MAX_LIST_LENGTH = 300;
 
-/** Deepest nesting that is tried if a schema has no limit. */
+/** Maximum nesting of generated objects if the schema has no limit. */
 const MAX_NESTING = 20_000;
 
 /**
- * Lists values that a schema accepts. Together, they contain the smallest and the largest value of each member, and
- * texts that a database may refuse. The values are derived from the schema.
+ * Lists values that a schema accepts. Together, they cover the smallest and the largest value of each member, and texts
+ * that a database may refuse.
  *
- * @throws {Error} if no value is accepted
+ * @throws {Error} if the schema accepts none of the generated values
  */
 export function listExtremes(schema: z.ZodType): unknown[] {
   const accepts = (value: unknown) => schema.safeParse(value).success;
@@ -23,7 +23,7 @@ export function listExtremes(schema: z.ZodType): unknown[] {
   return values;
 }
 
-/** Creates valid data of an event, with different ids. Members that may be null or absent have a value. */
+/** Creates valid event data with random ids. Nullable and optional members get a value. */
 export function createSampleData(schema: z.ZodObject): Record<string, unknown> {
   const { SandboxReset } = sandboxStreams.events;
   const { events: _, ...resetShape } = SandboxReset.shape;
@@ -39,7 +39,7 @@ const SMALLEST_ID = "00000000-0000-0000-0000-000000000000";
 
 type Accepts = (value: unknown) => boolean;
 
-/** @param accepts returns true for values of the whole schema, of which `schema` may be a part */
+/** @param accepts checks a value against the complete schema. `schema` can be the input side of a pipe in it */
 function listCandidates(schema: z.ZodType, accepts: Accepts): unknown[] {
   if (schema instanceof z.ZodObject) return combine(schema.shape);
   if (schema instanceof z.ZodNullable) return [null, ...listExtremes(schema.unwrap() as z.ZodType)];
@@ -56,8 +56,8 @@ function listCandidates(schema: z.ZodType, accepts: Accepts): unknown[] {
 }
 
 /**
- * Lists objects. In the first half, all members have their first value, then all have their second value, and so on. In
- * the second half, neighbouring members differ: one has its smallest value, and the next has its largest.
+ * Lists objects. In the first half, all members of an object have their n-th value. In the second half, neighboring
+ * members have different values, such as the smallest and the largest.
  */
 function combine(shape: Readonly<Record<string, z.ZodType>>): unknown[] {
   const valuesByName = Object.entries(shape).map(([name, schema]) => [name, listExtremes(schema)] as const);
@@ -92,7 +92,9 @@ function listTexts(accepts: Accepts): string[] {
   ];
 }
 
-/** Texts of a given length that take as many bytes as possible, or that need escapes. */
+/**
+ * Create texts of a given length: with digits or letters, with characters to escape, or with three bytes per character.
+ */
 const LETTERS: readonly ((length: number) => string)[] = [
   (length) => "1".repeat(length),
   (length) => "a".repeat(length),
@@ -101,7 +103,7 @@ const LETTERS: readonly ((length: number) => string)[] = [
   (length) => Array.from({ length }, (_, index) => String.fromCodePoint(0x4e00 + ((index * 7_919) % 20_000))).join(""),
 ];
 
-/** Finds the shortest and the longest accepted text. */
+/** Returns the shortest and the longest accepted text. */
 function findLongest(accepts: Accepts, createText: (length: number) => string): string[] {
   const lengths = [1, 2, 20, 30, 35, 40, 60, 64, 80, 200, 300, 2_000, MAX_TEXT_LENGTH];
   const acceptedTexts = lengths.map(createText).filter(accepts);
@@ -134,7 +136,7 @@ function listArrays(element: z.ZodType, accepts: Accepts): unknown[][] {
   return [[], ...elements.map((value) => [value]), ...longestLists];
 }
 
-/** Lists JSON objects with any members. */
+/** Lists accepted JSON objects with arbitrary members. */
 function listObjects(accepts: Accepts): object[] {
   const nest = (depth: number) => {
     let value: object = {};

@@ -1,7 +1,10 @@
 import { randomUUID } from "node:crypto";
 import type pg from "pg";
 
-/** Inserts the failures of an endpoint in a number of minutes. If `isGone`, they have disabled the endpoint. */
+/**
+ * Inserts an endpoint's failures over a number of minutes. If `isGone`, a receiver's response 410 disabled the
+ * endpoint.
+ */
 export const insertFailingEndpoint = (
   pool: pg.Pool | pg.Client,
   endpointId: string,

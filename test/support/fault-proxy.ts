@@ -2,21 +2,18 @@ import { connect, createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { listenOnLoopback } from "./loopback.ts";
 
-/**
- * A TCP proxy in front of a server. A test can delay the server's responses, stop all traffic, or close the
- * connections.
- */
+/** A TCP proxy to a server. A test can delay responses, stop all traffic, or close the connections. */
 export interface FaultProxy {
-  /** URL of the proxy, with the scheme, path and query of the server's URL. */
+  /** The server's URL with the proxy's host and port. */
   url: string;
-  /** Stops forwarding, but closes no connection, as if the machine had disappeared. */
+  /** Stops forwarding without closing connections, as if the machine had disappeared. */
   mute(): void;
   /**
-   * Asks the clients with HTTP/2's GOAWAY to send new calls on new connections, as a load balancer does. Then stops
-   * forwarding on the old connections only.
+   * Sends HTTP/2 GOAWAY to the clients, as a load balancer does, so that they use new connections for new calls. Then
+   * stops forwarding on the old connections.
    */
   replaceConnections(): void;
-  /** Delays all later responses of the server by this number of milliseconds. */
+  /** Delays all later responses of the server. */
   delay(milliseconds: number): void;
   /** Closes all connections and refuses new ones until `restore` is called. */
   disconnect(): void;
@@ -25,7 +22,7 @@ export interface FaultProxy {
   close(): Promise<void>;
 }
 
-/** HTTP/2's frame GOAWAY with the highest stream id and without an error: started calls may continue. */
+/** HTTP/2 GOAWAY frame without an error and with the highest stream id, so that started calls may continue. */
 const GOAWAY_FRAME = Buffer.from("0000080700000000007fffffff00000000", "hex");
 
 /** @param url URL of the server, with host and port */

@@ -1,6 +1,6 @@
 import { COMPONENT_NAMES, findBindError, type Ports } from "../../deploy/local/setup/ports.ts";
 
-/** Below the ephemeral range, so that no outgoing connection takes a port before its component listens. */
+/** Lowest port. All ports are below the ephemeral range, so that no outgoing connection takes one. */
 const MIN_PORT = 20_000;
 const MAX_PORT = 29_999;
 const issuedPorts = new Set<number>();
@@ -12,7 +12,7 @@ export async function findFreePorts(): Promise<Ports> {
   return ports as Ports;
 }
 
-/** Returns a free port. Returns each port only once within this process. */
+/** Returns a free port. Does not return the same port twice in this process. */
 export async function findFreePort(): Promise<number> {
   for (let attempt = 0; attempt < 500; attempt++) {
     const port = MIN_PORT + Math.floor(Math.random() * (MAX_PORT - MIN_PORT + 1));

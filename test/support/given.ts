@@ -7,7 +7,7 @@ import type { EventMetadata } from "../../shared/domain/events/metadata.ts";
 
 type CatalogCategory = (typeof categories)[number];
 
-/** Time of all events of a history. */
+/** Time of all events in a history. */
 export const DEFAULT_EVENT_TIME = "2026-05-04T08:00:00.000Z";
 
 const metadata: EventMetadata = {
@@ -20,7 +20,7 @@ const metadata: EventMetadata = {
   occurredAt: DEFAULT_EVENT_TIME,
 };
 
-/** Folds a history of events into the state of an aggregate. */
+/** Folds a history into the state of an aggregate. */
 export function fold<C extends CatalogCategory, State>(
   aggregate: Aggregate<C, State>,
   history: EventOf<C>[],
@@ -34,13 +34,13 @@ export function fold<C extends CatalogCategory, State>(
 interface Given<Event, State> {
   state: State | undefined;
   when(decide: (state: State | undefined) => Event[], outcome: Event[] | string): void;
-  /** The decider returns an event, and nothing if the event is in the history already. */
+  /** Expects one event, and no event if the history already contains it. */
   whenOnce(decide: (state: State | undefined) => Event[], event: Event): void;
 }
 
 /**
- * Tests a decider: `given(aggregate, …history).when(decide, outcome)`. The outcome is the list of the events, or the code
- * of the refusal.
+ * Tests a decider: `given(aggregate, …history).when(decide, outcome)`. The outcome is a list of events or an error
+ * code.
  */
 export function given<C extends CatalogCategory, State>(
   aggregate: Aggregate<C, State>,

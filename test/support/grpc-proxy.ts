@@ -3,9 +3,14 @@ import { listenOnLoopback } from "./loopback.ts";
 import { releaseLater } from "./resources.ts";
 
 /**
- * Steps of a proxied call, in order: the call reaches the proxy, the log has the whole request, the log's response
- * reaches the proxy, and only the call's end is left to forward. A BatchAppend call reaches the last three steps for
- * each of its parts.
+ * Steps of a proxied call:
+ *
+ * - opened: the call has reached the proxy
+ * - sent: the log has the whole request
+ * - answered: the log's response has reached the proxy
+ * - ending: only the end of the call is left to forward
+ *
+ * A BatchAppend call repeats the last three steps for each of its parts.
  */
 export const CALL_STEPS = ["opened", "sent", "answered", "ending"] as const;
 
@@ -15,30 +20,30 @@ export type CallStep = (typeof CALL_STEPS)[number];
 export interface ProxiedCall {
   /** For example `/event_store.client.streams.Streams/BatchAppend`. */
   path: string;
-  /** Resets only this call, with an error code of HTTP/2. */
+  /** Resets only this call. @param errorCode HTTP/2 error code */
   reset(errorCode: number): void;
-  /** Ends only this call, with a gRPC status, even if the client has received a part of the response. */
+  /** Ends only this call with a gRPC status, even if a part of the response has been forwarded. */
   refuse(grpcStatus: number, trailers?: Record<string, string>): void;
   /** Closes the client's connection in the next turn of the event loop. */
   cut(): void;
 }
 
-/** A proxy in front of an event log that knows HTTP/2, as a load balancer does. */
+/** An HTTP/2 proxy to an event log. Tests can let single calls fail. */
 export interface GrpcProxy {
   url: string;
   /**
-   * Called at each step of each call. The step waits for the returned promise.
+   * Called at each step of each call. The call continues when the returned promise resolves.
    *
-   * @param request the whole request, or the last part of it if the call is a BatchAppend; empty before the step `sent`
+   * @param request whole request, or the last part of a BatchAppend; empty at the step `opened`
    */
   onStep: (step: CallStep, call: ProxiedCall, request: Buffer) => unknown;
   close(): Promise<void>;
 }
 
 /**
- * @param url URL of the log, which does not use TLS
- * @param host address on loopback. If it is not 127.0.0.1, the proxy has the port of the log, so that a client which
- *   discovers the log through the proxy connects to the proxy
+ * @param url URL of the log, without TLS
+ * @param host loopback address. If not 127.0.0.1, the proxy uses the log's port. A client that discovers the log
+ *   through the proxy then connects to the proxy again
  */
 export async function startGrpcProxy(url: string, host = "127.0.0.1"): Promise<GrpcProxy> {
   const logUrl = new URL(url);

@@ -1,10 +1,10 @@
 import { expect } from "chai";
 import type { Page } from "playwright-core";
 
-/** Selects what a person can operate, and the regions that the arrow keys scroll. */
+/** Selects the elements that a person can operate, and regions that the arrow keys scroll. */
 const OPERABLE = "a[href], button, input, select, textarea, summary, [tabindex='0']";
 
-/** Builds the expression that returns the elements that the Tab key must reach, in the order of the document. */
+/** Builds an expression that returns the elements that the Tab key must reach, in document order. */
 const buildListing = (
   duplicates: string,
 ) => `[...document.querySelectorAll(${JSON.stringify(OPERABLE)})].filter((element) =>
@@ -13,17 +13,19 @@ const buildListing = (
   !(element.role === "tab" && element.tabIndex === -1) && !(element.type === "radio" && !element.checked) &&
   !element.matches(${JSON.stringify(duplicates)}) && !element.closest("[inert]") && (!document.querySelector("dialog[open]") || element.closest("dialog[open]")))`;
 
-/** Expression that describes an element in a message. */
+/** Expression of a function that describes an element in error messages. */
 const DESCRIBE =
   "((element) => element.tagName.toLowerCase() + ' ' + (element.id || element.ariaLabel || element.textContent.trim().slice(0, 60)))";
 
 interface FocusedElement {
   name: string;
-  /** Index among the operable elements; -1 for an element that is focusable for another reason, such as scrolling. */
+  /**
+   * Index among the operable elements; -1 for other elements that browsers make focusable, such as scrolling regions.
+   */
   index: number;
   hasIndicator: boolean;
   isInView: boolean;
-  /** Left, top, right and bottom edge in the window, and the element there. */
+  /** Edges in the window (left, top, right, bottom), and the topmost element there. */
   where: string;
 }
 
@@ -48,10 +50,10 @@ const READ_FOCUS = `(() => {
 })()`;
 
 /**
- * Moves through a page, or its open dialog, with the Tab key alone. Requires that the key reaches every operable element
- * once, in the order of the document, and that each focused element is in view and has a visible indicator.
+ * Moves through a page or its open dialog with the Tab key. Checks that the key reaches every operable element once, in
+ * document order. Each focused element must be in view and have a visible indicator.
  *
- * @param duplicates selector of elements that need no key, because another element does the same
+ * @param duplicates selector of elements that need not be reachable, because another element has the same function
  */
 export async function requireKeyboardAccess(page: Page, duplicates = "#none"): Promise<void> {
   await page.evaluate(`window.operableElements = ${buildListing(duplicates)}; window.operableElements[0].focus();`);

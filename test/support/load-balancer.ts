@@ -1,6 +1,6 @@
 /**
- * A load balancer in front of several processes of each service. It stands in for the ingress of a production system. It
- * sends requests only to processes that report readiness, and never repeats a request.
+ * A load balancer for several processes of each service, in place of a production ingress. It sends requests only to
+ * ready processes, and never repeats a request.
  */
 import http from "node:http";
 import { pipeline } from "node:stream";
@@ -17,7 +17,7 @@ export interface LoadBalancer {
   add(service: Upstream, url: string): Promise<void>;
   /** Waits until a process gets no more requests and has answered all former ones. */
   awaitRemoval(url: string): Promise<void>;
-  /** Requests that could not be forwarded, with the error. */
+  /** Descriptions of requests that could not be forwarded. */
   failures: string[];
   close(): Promise<void>;
 }
@@ -28,7 +28,7 @@ const PROBE_INTERVAL_MS = 40;
 /** Number of successive failed probes after which a process gets no more requests. */
 const FAILURE_THRESHOLD = 3;
 
-/** Longer than any pause of a client. Milliseconds. */
+/** Time limit for idle connections, longer than any pause of a client. Milliseconds. */
 const KEEP_ALIVE_MS = 60_000;
 
 interface Backend {

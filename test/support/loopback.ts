@@ -3,9 +3,9 @@ import type { AddressInfo, Server, Socket } from "node:net";
 import { releaseLater } from "./resources.ts";
 
 /**
- * Lets a server listen on a port of loopback, by default on a free one.
+ * Makes a server listen on loopback, by default on a free port.
  *
- * @returns host and port, and a function that closes the server with its connections
+ * @returns host and port, and a function that closes the server and its connections
  */
 export async function listenOnLoopback(server: Server, port = 0, address = "127.0.0.1") {
   const sockets = new Set<Socket>();

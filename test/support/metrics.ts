@@ -1,4 +1,4 @@
-/** Parses the text format of Prometheus, and reads the documented metrics. */
+/** Parses Prometheus's text format, and reads the documented metrics. */
 import { readFile } from "node:fs/promises";
 
 export interface MetricFamily {
@@ -16,7 +16,7 @@ export interface MetricSample {
   value: number;
 }
 
-/** Parses the response of /metrics. Returns the families by name. Throws if a line is malformed. */
+/** Parses a response of /metrics. Returns the families by name. @throws {Error} if a line is malformed */
 export function parseMetrics(text: string): Map<string, MetricFamily> {
   const families = new Map<string, MetricFamily>();
   let family: MetricFamily | undefined;
@@ -49,7 +49,7 @@ export interface DocumentedMetric {
   help: string;
 }
 
-/** Reads the table of metrics in docs/operations/monitoring.md. A test compares it with the services. */
+/** Reads the table of metrics in docs/operations/monitoring.md. */
 export async function readDocumentedMetrics(): Promise<DocumentedMetric[]> {
   const text = await readFile(new URL("../../docs/operations/monitoring.md", import.meta.url), "utf8");
   const rows = text.matchAll(/^\| `(\w+)` \| (\w+) \|(.*?)\| (.*?) \| (.*) \|$/gm);

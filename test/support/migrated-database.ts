@@ -8,7 +8,7 @@ import { createTestPool } from "./connections.ts";
 import { useResource } from "./resources.ts";
 import { createTestDatabase, type TestDatabase } from "./stack.ts";
 
-/** Names of the databases that tests get copies of. A copy costs less than the migrations. */
+/** Names of the template databases. Copying a template is cheaper than running the migrations. */
 const templatePromises: { migrated?: Promise<string>; withReadModels?: Promise<string> } = {};
 
 /** Creates a database on the shared Postgres with all migrations applied. */
@@ -18,8 +18,8 @@ export async function createMigratedDatabase(): Promise<TestDatabase> {
 }
 
 /**
- * Creates a database on the shared Postgres with all migrations applied and empty read models. The read models count as
- * filled, because many tests write their rows directly.
+ * Creates a database on the shared Postgres with all migrations and empty read models. The read models count as filled,
+ * because many tests write rows directly.
  */
 export async function createDatabaseWithReadModels(): Promise<TestDatabase> {
   templatePromises.withReadModels ??= createTemplate(async (url) => {
@@ -31,7 +31,7 @@ export async function createDatabaseWithReadModels(): Promise<TestDatabase> {
   return createTestDatabase(await templatePromises.withReadModels);
 }
 
-/** Before the tests of a suite, creates a database with all migrations, and a connection pool of the service's owner. */
+/** Before a test suite, creates a database with all migrations, and a pool with the rights of the tables' owner. */
 export const useMigratedDatabase = () =>
   useResource(async () => {
     const { urls } = await createMigratedDatabase();

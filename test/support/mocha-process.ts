@@ -1,16 +1,15 @@
 /**
- * A process of `npm test`. It runs test files one after the other, as its parent requests, and shares its servers
- * between them. It ends when the parent disconnects.
+ * A mocha process of `npm test`. It runs the test files that its parent sends, one after the other, and shares its
+ * servers between them. It ends when the parent disconnects.
  */
 import { readFileSync } from "node:fs";
 import { format } from "node:util";
 import Mocha from "mocha";
 import { mochaGlobalSetup, mochaGlobalTeardown, mochaHooks } from "./stack.ts";
 
-/** Result of the tests of one file. */
 export interface FileResult {
   output: string;
-  /** Part of the output that describes the failed tests. */
+  /** Part of the output about failed tests. */
   failureOutput: string;
   passed: number;
   failed: number;

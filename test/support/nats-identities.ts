@@ -36,7 +36,7 @@ ${seed}
   };
 }
 
-/** Creates a JWT in which the issuer describes the subject. */
+/** Creates a JWT in which the issuer makes claims about the subject. */
 function signJwt(issuer: KeyPair, subject: KeyPair, claims: object): string {
   const header = { typ: "JWT", alg: "ed25519-nkey" };
   const registeredClaims = {

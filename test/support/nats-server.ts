@@ -1,4 +1,4 @@
-/** Starts nats-servers for tests that need their own configuration, or that kill servers. */
+/** Starts nats-servers for tests that kill them or need their own configuration. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import fs from "node:fs";
@@ -17,11 +17,10 @@ export interface NatsServer {
   host: string;
   /** Starts the server again after `kill`, and waits until it accepts connections. */
   start(): Promise<void>;
-  /** Kills the process with SIGKILL. */
   kill(): Promise<void>;
-  /** Deletes all data of the server, which must not run. */
+  /** Deletes all data of the stopped server. */
   wipe(): void;
-  /** Returns true if the server's replicas have caught up. Servers that `startNatsServer` starts have no such check. */
+  /** Returns true if the server's JetStream replicas are up to date; always false for a server of `startNatsServer`. */
   isHealthy(): Promise<boolean>;
 }
 
@@ -30,7 +29,7 @@ export function getTlsFile(name: string): string {
   return fileURLToPath(new URL(`tls/${name}.pem`, import.meta.url));
 }
 
-/** TLS options of a nats-server that requires a client certificate. `test/support/tls` contains the files. */
+/** TLS options of a nats-server that requires client certificates. */
 export const TLS_BLOCK = `tls {
   cert_file: ${JSON.stringify(getTlsFile("server.cert"))}
   key_file: ${JSON.stringify(getTlsFile("server.key"))}
@@ -48,9 +47,9 @@ export async function startNatsServer(config: string): Promise<NatsServer> {
 }
 
 /**
- * Starts a cluster of three nats-servers with JetStream on loopback. The servers do not wait for each other.
+ * Starts a cluster of three nats-servers with JetStream on loopback. Does not wait until the cluster is formed.
  *
- * @param config options of every server, except `listen`, `server_name`, `http`, `jetstream` and `cluster`
+ * @param config options of every server except `listen`, `server_name`, `http`, `jetstream` and `cluster`
  */
 export async function startNatsCluster(config: string): Promise<NatsServer[]> {
   const [ports, morePorts] = [await findFreePorts(), await findFreePorts()];

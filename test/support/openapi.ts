@@ -1,4 +1,4 @@
-/** Checks real responses against an OpenAPI document. An undocumented status, header or field is an error. */
+/** Checks responses against an OpenAPI document. Fails for an undocumented status, header or field. */
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
 import type { Header, OpenApiDocument, Operation } from "../../query-api/docs/openapi.ts";
@@ -41,9 +41,10 @@ const BASIC_OR_NONE = ['Basic realm="token", charset="UTF-8"', null];
 const NONE = [null];
 
 /**
- * Possible values of the header `WWW-Authenticate`, or null for no header, by error code with status 401 or 403. A new
- * token would not help against the 403 responses without the header. A token request without an Authorization header
- * gets none, because browsers open a dialog for the scheme Basic.
+ * Possible values of `WWW-Authenticate`, by error code of a 401 or 403. Null means no header.
+ *
+ * Most 403 responses have no header, because a new token would not help. A token request without an Authorization
+ * header gets none either, because browsers open a dialog for Basic.
  */
 export const challenges: Readonly<Record<string, readonly (string | null)[]>> = {
   missing_token: ["Bearer"],

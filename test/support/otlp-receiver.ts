@@ -15,13 +15,13 @@ const spanSchema = z.object({
   spanId: hexId(16),
   parentSpanId: hexId(16).optional(),
   name: z.string(),
-  /** 2 server, 3 client, 4 producer, 5 consumer. */
+  /** Kind of span: 2 server, 3 client, 4 producer, 5 consumer. */
   kind: z.number(),
   startTimeUnixNano: z.coerce.bigint(),
   endTimeUnixNano: z.coerce.bigint(),
   attributes,
   links: z.array(z.object({ traceId: hexId(32), spanId: hexId(16) })).default([]),
-  /** Code 2 is an error. */
+  /** `code` is 2 for an error. */
   status: z.object({ code: z.number(), message: z.string().optional() }),
 });
 
@@ -32,7 +32,7 @@ const requestSchema = z.object({
 });
 
 export interface ReceivedSpan extends z.output<typeof spanSchema> {
-  /** Value of `service.name`. */
+  /** Value of the resource attribute `service.name`. */
   service: unknown;
 }
 
@@ -40,12 +40,11 @@ export interface OtlpReceiver {
   url: string;
   /** Received spans, in order of arrival. */
   spans: ReceivedSpan[];
-  /** Headers of the last request. */
   getLastHeaders(): Record<string, unknown>;
   close(): Promise<void>;
 }
 
-/** Starts a collector. It refuses requests that are not OTLP with 400. */
+/** Starts a collector. It responds with 400 to requests that are not OTLP. */
 export async function startOtlpReceiver(): Promise<OtlpReceiver> {
   const spans: ReceivedSpan[] = [];
   let lastHeaders: Record<string, unknown> = {};

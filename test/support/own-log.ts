@@ -10,8 +10,8 @@ export interface OwnLog {
 }
 
 /**
- * Starts an event log in this process. A role that starts from the beginning of the shared log would process the events
- * of all former tests. If EVENTSTORE_URL is set, returns that log instead, which can contain other events.
+ * Starts an event log in this process, for roles that start at the beginning of the log. In the shared log, they would
+ * process the events of all earlier tests. If EVENTSTORE_URL is set, returns that log, which can contain other events.
  */
 export async function startOwnLog(): Promise<OwnLog> {
   const { EVENTSTORE_URL } = process.env;
@@ -20,8 +20,8 @@ export async function startOwnLog(): Promise<OwnLog> {
 }
 
 /**
- * Starts an event log in this process, so that events of a test which no projector can process affect no other test. By
- * default, the log is new.
+ * Starts an event log in this process, by default a new one. For events that no projector can process, because they
+ * would affect other tests in the shared log.
  */
 export async function startSeparateLog(options: Partial<Parameters<typeof startLogServer>[0]> = {}) {
   const dir = options.dir ?? path.join(makeTestRoot(), "log");

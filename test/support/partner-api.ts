@@ -1,6 +1,6 @@
 /**
- * Runs the complete partner API in this process: the command service, the query API and the projection with their own
- * database. Like the gateway, it sends GET requests to the query API and all other requests to the command service.
+ * Runs the complete partner API in this process, with its own database: command service, query API and projection. Like
+ * the gateway, `request` sends GET requests to the query API and all others to the command service.
  */
 import { randomUUID } from "node:crypto";
 import { startProjection } from "../../projection/start.ts";
@@ -39,12 +39,11 @@ export interface PartnerApi {
 }
 
 export interface Partner extends TestApplication {
-  /** The Authorization header of the application. Tests add the header that selects a clinic. */
+  /** Authorization header. Tests add the header that selects a clinic. */
   headers: Record<string, string>;
   /**
-   * Sends a request to the API of the application's environment. Reads reflect all earlier writes of this partner,
-   * because the function retries a read while the read models are behind. If the caller sets a log position, the
-   * function does not retry.
+   * Sends a request in the application's environment. A read reflects all earlier writes of this partner, because it is
+   * repeated while the read models are behind. If the caller sets a log position, the read is not repeated.
    */
   request(
     method: Method,
@@ -65,9 +64,9 @@ interface Sandbox {
 const APPOINTMENT_TIME = new Date(Date.now() + 3 * 86_400_000).toISOString();
 
 /**
- * Creates an appointment of a sandbox's first animal at the first branch, in three days.
+ * Requests an appointment in three days for the sandbox's first animal at the first branch.
  *
- * @param fields replace fields of the request
+ * @param fields replace fields of the request body
  */
 export function createSandboxAppointment(
   partner: Partner,
@@ -83,7 +82,7 @@ export function createSandboxAppointment(
 export interface PartnerApiOptions {
   /** URL of an event log; by default, a new log. */
   logUrl?: string;
-  /** Prepared database; by default, a new database of the Postgres server that all tests share. */
+  /** Database with read models; default: a new database on the shared Postgres. */
   database?: Pick<TestDatabase, "urls" | "drop">;
   /** Settings of the projection service. They override the defaults. */
   projectionEnv?: Record<string, string>;

@@ -4,7 +4,7 @@ import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { type AnimalAccess, type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import type { GivenEvent } from "./read-models.ts";
 
-/** An application with one valid credential. */
+/** An application with one credential. */
 export interface TestApplication {
   applicationId: string;
   credentialId: string;
@@ -24,7 +24,6 @@ export async function registerApplication(
   return application;
 }
 
-/** Creates the event that approves the application's installation at a clinic. */
 export function installationApproved(
   { applicationId }: TestApplication,
   clinicId: string,

@@ -1,6 +1,6 @@
 /**
- * A partner's HTTPS server on loopback with a self-signed certificate of `hooks.partner.example`. Closes the connection of
- * a request for `/once` that is not the first on its connection.
+ * A partner's HTTPS server on loopback with a self-signed certificate for `hooks.partner.example`. If a request to
+ * `/once` is not the first on its connection, the server closes the connection.
  */
 
 import { readFileSync } from "node:fs";
@@ -13,14 +13,13 @@ export const PARTNER_HOST = "hooks.partner.example";
 
 export interface PartnerTlsServer {
   port: number;
-  /** Host names of the received requests: of the TLS connection, and in the Host header. */
+  /** Host names in the received requests: in the TLS handshake and in the Host header. */
   requests: { serverName: unknown; host: string | undefined }[];
-  /** Number of accepted TCP connections. */
   getConnectionCount(): number;
   close(): Promise<void>;
 }
 
-/** Returns the path of a PEM file of the server: `cert` or `key`. */
+/** Returns the path of the server's certificate or key (PEM). */
 export const getPartnerPemPath = (kind: "cert" | "key") =>
   fileURLToPath(new URL(`tls/${PARTNER_HOST}.${kind}.pem`, import.meta.url));
 

@@ -1,7 +1,7 @@
 import { getDataKeySettings } from "./data-keys.ts";
 /**
- * Starts a command service in this process on the shared servers. Creates test data: a clinic with branches, an animal
- * and an administrator, and an application with a credential and an approved installation at the clinic.
+ * Starts a command service in this process on the shared servers. Creates clinics with branches, an animal and an
+ * administrator, and applications with a credential that are installed at a clinic.
  */
 
 import { randomBytes, randomUUID } from "node:crypto";
@@ -66,7 +66,6 @@ export async function startTestCommandService(env: Record<string, string> = {}):
   };
 }
 
-/** Returns the context of a command that an operator executes. */
 export function createTestOperatorContext(now = Date.now()): CommandContext {
   const id = randomUUID();
   const actor = { type: "operator", id: "test" } as const;
@@ -76,12 +75,12 @@ export function createTestOperatorContext(now = Date.now()): CommandContext {
 export interface TestClinic {
   environment: Environment;
   clinicId: string;
-  /** The main branch. */
+  /** Id of the main branch. */
   branchId: string;
   otherBranchId: string;
   customerId: string;
   animalId: string;
-  /** Membership of the clinic's administrator. */
+  /** Id of the clinic administrator's membership. */
   membershipId: string;
 }
 
@@ -132,7 +131,7 @@ export async function createApplication(
   return { environment, applicationId, credentialId, clientSecret };
 }
 
-/** Requests and approves the installation of an application at a clinic. */
+/** Requests and approves an installation. */
 export async function installApplication(
   log: EventLog,
   { applicationId }: TestApplication,
@@ -149,10 +148,10 @@ export async function installApplication(
   return { applicationId, clinicId };
 }
 
-/** A clinic, an application that is installed there, and an access token of that application. */
+/** A clinic, an application that is installed there, and the application's access token. */
 export interface PartnerWorld extends TestClinic, TestApplication {
   token: string;
-  /** Headers of a request to the clinic: the token and the clinic. */
+  /** Headers with the token and the clinic. */
   headers: Record<string, string>;
 }
 
@@ -184,7 +183,7 @@ export interface PartnerResponse {
 /**
  * Sends a request and parses the JSON response. Fails if the response differs from the partner API's document.
  *
- * @param body a string is sent unchanged; any other value is sent as JSON
+ * @param body strings are sent unchanged, other values as JSON
  */
 export async function sendRequest(
   method: "GET" | "POST" | "PATCH" | "DELETE" | "PUT",
@@ -203,7 +202,7 @@ export async function sendRequest(
   return parsedResponse;
 }
 
-/** Requests a token. `more` replaces fields of a valid request. A value of `undefined` removes a field. */
+/** Requests a token. @param fields replace fields of a valid request; `undefined` removes a field */
 export function sendTokenRequest(
   url: string,
   { applicationId, clientSecret, environment }: TestApplication,

@@ -13,14 +13,14 @@ import { makeTestRoot } from "./stack.ts";
 export type PoolMode = "session" | "transaction" | "statement";
 
 export interface PgBouncer {
-  /** URLs of the database through PgBouncer. */
+  /** URLs of the databases through PgBouncer. */
   urls: DatabaseUrls;
   stop(): Promise<void>;
 }
 
 /**
- * Returns the path of PgBouncer, or undefined if it is not installed. The environment variable PGBOUNCER_PATH names the
- * program. Otherwise it is searched for on the PATH.
+ * Returns the path of PgBouncer: the value of PGBOUNCER_PATH, or else the program on the PATH. Undefined if neither
+ * exists.
  */
 export function findPgBouncer(): string | undefined {
   return process.env.PGBOUNCER_PATH || findOnPath("pgbouncer");

@@ -11,8 +11,8 @@ import {
 import { sharedDataKeys } from "./data-keys.ts";
 
 /**
- * Creates an event log that appends personal data in plain text. All readers accept such events, so that services with
- * any store of data keys can read them. Reads decrypt what commands have stored with the shared data keys of tests.
+ * Creates an event log that appends personal data as plain text. Services with any data keys can read it. Reads also
+ * decrypt events that commands encrypted with `sharedDataKeys`.
  */
 export function createPlainLog(client: EventStoreDBClient): EventLog {
   const log = createEventLog(client, { dataKeys: sharedDataKeys });

@@ -8,27 +8,22 @@ import { listenOnLoopback } from "./loopback.ts";
 type Algorithm = "HS256" | "ES256" | "RS256";
 
 /**
- * Identity provider of the portal. It supports sign-in, publishes its public keys, and creates the cookies of portal
- * users.
+ * A fake identity provider for the portal. It supports sign-in, publishes its public keys, and creates session cookies.
  */
 export interface IdentityProvider {
   issuer: string;
   jwksUrl: string;
-  /** Secret that signs HS256 tokens. */
+  /** Secret of HS256 tokens. */
   secret: string;
   cookieName: string;
-  /** Adds a key to the published public keys. */
+  /** Adds a public key to the published keys. */
   publishKey(key: JWK): void;
-  /** Returns how often the public keys were requested. */
   countKeyRequests(): number;
-  /**
-   * Creates a user's access token. The given claims replace the claims of a valid token. A value of `undefined` removes
-   * a claim.
-   */
+  /** Creates a user's access token. @param claims replace claims of a valid token; `undefined` removes a claim */
   createToken(claims?: JWTPayload & { role?: unknown }, algorithm?: Algorithm): Promise<string>;
   /** Returns the Cookie header that a browser sends after signing in with @supabase/ssr. */
   createCookie(token: string, options?: { encoding?: "base64url" | "raw"; metadata?: unknown }): Promise<string>;
-  /** Returns the Cookie header of a user with a valid session. */
+  /** Returns the Cookie header of a user's valid session. */
   createSessionCookie(userId: string): Promise<string>;
   close(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 /**
- * Starts two embedded Postgres servers: a primary, and a standby that receives its changes by streaming replication.
- * Both require TLS and SCRAM from everyone except the superuser. The host name in their certificate is `localhost`.
+ * Starts two embedded Postgres servers: a primary, and a standby with streaming replication. Both require TLS and
+ * SCRAM, except for the superuser. Their certificate is for `localhost`.
  */
 import fs from "node:fs";
 import path from "node:path";
@@ -16,16 +16,15 @@ import { makeTestRoot } from "./stack.ts";
 
 export interface PostgresPair {
   ports: { primary: number; standby: number };
-  /** URLs with both hosts and verified TLS, for each service. The standby comes first. */
+  /** URL for each service, with verified TLS and both hosts. The standby comes first. */
   urls: DatabaseUrls;
   /** Runs SQL as the superuser on one server. */
   query(server: "primary" | "standby", sql: string): Promise<Record<string, unknown>[]>;
-  /** Waits until the standby has received and applied all changes of the primary. */
+  /** Waits until the standby has applied all changes of the primary. */
   waitForStandby(): Promise<void>;
-  /** Stops the replication, so that the standby lacks all later transactions. */
+  /** Stops the replication. The standby then lacks all later transactions. */
   detachStandby(): Promise<void>;
   killPrimary(): Promise<void>;
-  /** Makes the standby a primary. */
   promoteStandby(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -35,7 +34,7 @@ export function getTlsPath(name: string): string {
   return fileURLToPath(new URL(`./tls/${name}`, import.meta.url));
 }
 
-/** TLS and login rules. Users of the role `with_certificate` also need a client certificate. */
+/** Rules of pg_hba.conf. Members of the role `with_certificate` also need a client certificate. */
 const ACCESS_RULES = `
 host    all         postgres            127.0.0.1/32 scram-sha-256
 host    replication postgres            127.0.0.1/32 scram-sha-256
@@ -99,7 +98,7 @@ interface PreparedServer {
   component: Component;
 }
 
-/** Prepares a server, but does not start it. If a primary is given, the server is its standby. */
+/** Prepares a server without starting it. @param primary if given, the new server is its standby */
 async function prepareServer(primary?: PreparedServer): Promise<PreparedServer> {
   const log = (line: string) => process.stderr.write(`${line}\n`);
   const root = await openLocalRoot(makeTestRoot());

@@ -3,14 +3,14 @@ import { text } from "node:stream/consumers";
 import { findOnPath } from "../../deploy/local/setup/system-package.ts";
 
 /**
- * Returns the path of promtool, the command line of Prometheus, or undefined if it is not installed. The environment
- * variable PROMTOOL names the program. Otherwise it is searched for on the PATH.
+ * Returns the path of Prometheus's promtool: the value of PROMTOOL, or else the program on the PATH. Undefined if
+ * neither exists.
  */
 export function findPromtool(): string | undefined {
   return process.env.PROMTOOL || findOnPath("promtool");
 }
 
-/** Runs promtool. @returns exit code, and the output of both streams */
+/** Runs promtool. @returns the exit code, and standard output and standard error together */
 export async function runPromtool(
   promtool: string,
   args: readonly string[],

@@ -24,11 +24,13 @@ export interface TestQueryApi {
   database: ReadModelDatabase;
   provider: IdentityProvider;
   given(...events: GivenEvent[]): Promise<void>;
-  /** Sends a GET request, optionally as a portal user. Fails if the response differs from the OpenAPI document. */
+  /**
+   * Sends a GET request, as a portal user if `userId` is given. Fails if the response differs from the OpenAPI
+   * document.
+   */
   get(path: string, userId?: string): Promise<PortalResponse>;
-  /** Reads from the portal as a user, who must get the response. */
+  /** Reads from the portal as a user. Fails if the status is not 200. @returns the body */
   read(path: string, userId: string): Promise<PortalResponse["body"]>;
-  /** Creates a partner's access token. */
   createPartnerToken(claims: PartnerClaims): Promise<string>;
   stop(): Promise<void>;
 }
@@ -137,5 +139,5 @@ async function startTokenKeyServer() {
   };
 }
 
-/** Starts a query API before the tests of a suite. The returned object is empty until mocha has run the `before` hook. */
+/** Starts a query API before a test suite. The returned object is empty until the `before` hook has run. */
 export const setUpQueryApi = (): TestQueryApi => useResource(startTestQueryApi);

@@ -1,4 +1,4 @@
-/** URL at which no server responds, because no server listens on port 1. */
+/** URL without a server. */
 export const UNREACHABLE_URL = "http://127.0.0.1:1";
 
 /** Settings of a query API without reachable servers. It starts and serves its documents, but returns 503 for data. */

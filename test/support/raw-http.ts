@@ -5,25 +5,22 @@ import { expect } from "chai";
 /** A response as the server sent it. */
 export interface RawResponse {
   status: number;
-  /** Headers by lowercase name. If a header occurs several times, this is its last value. */
+  /** Headers by lowercase name. Of repeated headers, only the last value. */
   headers: Record<string, string>;
   text: string;
   // biome-ignore lint/suspicious/noExplicitAny: each test checks the body that it expects
   body: any;
 }
 
-/**
- * Time limit in milliseconds for receiving the response until the connection ends. Servers allow 20 s for a slow
- * request.
- */
+/** Time limit for a connection, longer than the 20 s that servers allow for a slow request. Milliseconds. */
 const RESPONSE_TIMEOUT_MS = 60_000;
 
 /**
- * Sends bytes, which can be an invalid request, and reads until the server closes the connection. Fails if a final
- * response allows browsers to guess its content type.
+ * Sends bytes, which need not be a valid request, and reads until the server closes the connection. Fails if a final
+ * response lets browsers guess its content type.
  *
- * @param parts parts of the request, each written after the previous part has been sent
- * @returns all responses in order, including those with a status of 1xx
+ * @param parts each part is written after the previous part has been sent
+ * @returns all responses in order, including 1xx responses
  */
 export async function sendRaw(url: string, ...parts: (string | Buffer)[]): Promise<RawResponse[]> {
   const { hostname, port } = new URL(url);
@@ -45,21 +42,24 @@ export async function sendRaw(url: string, ...parts: (string | Buffer)[]): Promi
   return responses;
 }
 
-/** Sends one request and returns its final response. A valid request must contain `Connection: close`. */
+/**
+ * Sends one request and returns its final response. A valid request must contain `Connection: close`, because the call
+ * waits for the end of the connection.
+ */
 export async function sendOneRequest(url: string, ...parts: (string | Buffer)[]): Promise<RawResponse> {
   const responses = (await sendRaw(url, ...parts)).filter(({ status }) => status >= 200);
   expect(responses, "answers").to.have.length(1);
   return responses[0] as RawResponse;
 }
 
-/** Builds the bytes of a request. Adds `Host` and `Connection: close`, and adds `Content-Length` if there is a body. */
+/** Builds a request. Adds `Host`, `Connection: close`, and `Content-Length` if there is a body. */
 export function toRequest(requestLine: string, headers: string[], body: string | Buffer = ""): Buffer {
   const length = Buffer.byteLength(body);
   const lines = ["Host: test", "Connection: close", ...headers, ...(length ? [`Content-Length: ${length}`] : [])];
   return Buffer.concat([Buffer.from(`${requestLine}\r\n${lines.join("\r\n")}\r\n\r\n`, "latin1"), Buffer.from(body)]);
 }
 
-/** Checks that an error response has the error body and the correlation id header, and contains no internal details. */
+/** Checks the status, body and correlation id of an error response, and that it contains no internal details. */
 export function expectRefusal(response: RawResponse, status: number, error: string): void {
   expect([response.status, response.body?.error], response.text).to.deep.equal([status, error]);
   expect(response.body).to.have.all.keys(

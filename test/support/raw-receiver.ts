@@ -4,9 +4,7 @@ import { listenOnLoopback } from "./loopback.ts";
 export interface RawReceiver {
   url: string;
   port: number;
-  /** Number of received requests. */
   requestCount: number;
-  /** Number of accepted connections. */
   connectionCount: number;
   close(): Promise<void>;
 }

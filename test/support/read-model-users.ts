@@ -10,7 +10,7 @@ import { queryEnvironment } from "./query-environment.ts";
 import { autoStop } from "./resources.ts";
 import { getTestServers } from "./stack.ts";
 
-/** Lists the sessions of a database that hold a lock on read models, with the names that the services give them. */
+/** Lists the sessions that hold a lock on the database's read models, with their application names. */
 export async function listLockHolders(pool: pg.Pool): Promise<{ pid: number; name: string }[]> {
   const { rows } = await pool.query<{ pid: number; name: string }>(
     `SELECT pid, application_name AS name FROM pg_locks JOIN pg_stat_activity USING (pid)
@@ -19,7 +19,7 @@ export async function listLockHolders(pool: pg.Pool): Promise<{ pid: number; nam
   return rows;
 }
 
-/** Starts all services that lock their read models, in this process and on the shared servers. */
+/** Starts all services that lock their read models. */
 export async function startReadModelUsers(
   urls: DatabaseUrls,
 ): Promise<Record<"projection" | "queryApi" | "audit", RunningService>> {

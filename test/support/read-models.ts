@@ -15,21 +15,21 @@ import { releaseLater } from "./resources.ts";
 import type { TestDatabase } from "./stack.ts";
 import { createStoredMetadata, findStream } from "./stored-metadata.ts";
 
-/** An event of the catalog, the time when it happened, and the data key of its personal data. */
+/** An event, its time, and the data key of its personal data. */
 export type GivenEvent = CatalogEvent & { at?: string; dataKeyId?: string };
 
-/** A database with migrations and read models. A test applies events directly, without an event log. */
+/** A database with migrations and read models, to which tests apply events directly, without an event log. */
 export interface ReadModelDatabase extends TestDatabase {
   /** Applies events to the read models, as the projection does. */
   given(...events: GivenEvent[]): Promise<void>;
-  /** Quarantines a stream, as the projection does when it skips an event. */
+  /** Quarantines a stream, as the projection does. */
   quarantine(stream: string): Promise<void>;
-  /** Connections of the database's owner. */
+  /** Pool with the rights of the database's owner. */
   admin: pg.Pool;
   close(): Promise<void>;
 }
 
-/** Time of an event if the test sets no time. */
+/** Time of events without `at`. */
 const DEFAULT_EVENT_TIME = "2026-03-01T08:00:00.000Z";
 
 /** Creates a database with migrations and empty read models. */
@@ -91,7 +91,7 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
   };
 }
 
-/** Creates a recorded event. Parses it with the catalog, so that tests cannot use events that are invalid in a log. */
+/** Creates a recorded event. Validates it with the catalog, so that tests cannot use invalid events. */
 function toRecordedEvent(
   { at, dataKeyId, ...event }: GivenEvent,
   location: Pick<RecordedEvent, "stream" | "revision" | "position">,

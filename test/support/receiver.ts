@@ -6,7 +6,7 @@ export interface Reaction {
   status?: number;
   headers?: Record<string, string>;
   body?: string | Uint8Array;
-  /** Delay before the response in milliseconds. */
+  /** Delay of the response. Milliseconds. */
   delayMs?: number;
   /**
    * Replaces the normal response:
@@ -27,7 +27,7 @@ export interface ReceivedRequest {
   body: string;
   /** Status of the response; undefined if the receiver sends no response. */
   status: number | undefined;
-  /** Port from which the sender connected. */
+  /** Source port of the request. */
   senderPort: number | undefined;
   /** Time of arrival, in milliseconds since 1970. */
   receivedAtMs: number;
@@ -37,9 +37,9 @@ export interface Receiver {
   url: string;
   port: number;
   requests: ReceivedRequest[];
-  /** Returns the maximum number of requests that were open at the same time. */
+  /** Returns the maximum number of concurrent requests so far. */
   getMaxConcurrentRequests(): number;
-  /** Sets the reactions to the next requests, one reaction per request. Later requests get the default reaction. */
+  /** Sets the reactions to the next requests, one for each. Later requests get the default reaction. */
   queueReactions(...reactions: Reaction[]): void;
   /**
    * Sets the default reaction to all requests, or to requests with one path. Initially, the receiver responds with 200.

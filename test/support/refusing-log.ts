@@ -2,10 +2,9 @@ import http2 from "node:http2";
 import { listenOnLoopback } from "./loopback.ts";
 
 /**
- * Starts a server that refuses all requests with a gRPC status. It replaces an event log with access control, which the
- * embedded log does not have.
+ * Starts a server that refuses all gRPC requests, like an event log with access control. The embedded log has none.
  *
- * @param grpcStatus 7 if the user lacks a right, 16 if the credentials are wrong
+ * @param grpcStatus 7 for a missing right, 16 for wrong credentials
  */
 export async function startRefusingLog(grpcStatus: 7 | 16): Promise<{ url: string; stop(): void }> {
   const server = http2.createServer();

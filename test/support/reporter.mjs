@@ -2,8 +2,8 @@ import fs from "node:fs";
 import Mocha from "mocha";
 
 /**
- * Mocha's spec reporter with an additional last line: `N passed, N failed, N skipped`. If TEST_SUMMARY names a file, the
- * line is written to that file instead of standard output.
+ * Mocha's spec reporter with a last line `N passed, N failed, N skipped`. If TEST_SUMMARY names a file, writes the line
+ * to that file instead of standard output.
  */
 export default class SummaryReporter extends Mocha.reporters.Spec {
   constructor(runner, options) {

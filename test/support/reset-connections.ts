@@ -5,11 +5,11 @@ import { connect } from "node:net";
 const head = (requestLine: string, ...headers: string[]) =>
   `${[`${requestLine} HTTP/1.1`, "Host: x", ...headers].join("\r\n")}\r\n\r\n`;
 
-/** A service reads bodies of this request without a credential. */
+/** Builds the head of a token request. Services read its body without credentials. */
 const tokenHead = (...headers: string[]) =>
   head("POST /sandbox/v1/oauth/token", "Content-Type: application/json", ...headers);
 
-/** Bytes of clients: all methods that Node's parser knows, other protocols, and requests that a server refuses. */
+/** Beginnings of connections: requests with all methods of Node's parser, other protocols, and invalid requests. */
 const OPENINGS: readonly (string | Buffer)[] = [
   ...METHODS.map((method) => head(`${method} ${method === "CONNECT" ? "x:1" : "/health/live"}`)),
   head("GET /health/live") + head("CONNECT x:1"),
@@ -29,14 +29,14 @@ const OPENINGS: readonly (string | Buffer)[] = [
   `${tokenHead("Transfer-Encoding: chunked")}zz\r\n`,
 ];
 
-/** Times after the last byte at which the clients reset their connections. Milliseconds. */
+/** Times between the last sent byte and the reset. Milliseconds. */
 const RESET_DELAYS_MS = [0, 2, 8, 20, 40];
 
 /**
- * Opens connections to a server, sends nothing, half or all of each opening, and resets each connection at once, after a
- * delay, and when the server answers.
+ * Opens connections and sends nothing, half or all of each opening. Resets each connection at once, after a delay, or
+ * when the server answers.
  *
- * @param moreOpenings further bytes, for example requests that the server never answers
+ * @param moreOpenings additional openings, for example requests that the server never answers
  */
 export async function resetConnections(url: string, moreOpenings: readonly string[] = []): Promise<void> {
   const openings = [...OPENINGS, ...moreOpenings].map((opening) => Buffer.from(opening as string));
@@ -45,7 +45,7 @@ export async function resetConnections(url: string, moreOpenings: readonly strin
   await Promise.all(openings.map((bytes) => resetConnection(url, bytes, undefined)));
 }
 
-/** @param delayMs if undefined, the client resets the connection when bytes arrive, or after the longest delay */
+/** @param delayMs if undefined, resets when bytes arrive, or else after the longest delay */
 function resetConnection(url: string, bytes: Buffer, delayMs: number | undefined): Promise<void> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve) => {

@@ -1,6 +1,6 @@
 /**
- * Releases what tests have created, so that tests need no hooks for it: after the test, if the resource was created in
- * the test or in a hook `beforeEach`, and otherwise after the last test of the outermost suite.
+ * Releases resources of tests without extra hooks. Resources of a test or of a `beforeEach` hook are released after the
+ * test. All others are released after the outermost suite.
  */
 import { Server } from "node:net";
 import { eventually } from "./eventually.ts";
@@ -11,7 +11,7 @@ interface Resources {
   ofTest: Set<Release>;
   ofSuite: Set<Release>;
   isInTest: boolean;
-  /** Servers that listen in this process, with errors that show where they were started. */
+  /** Listening servers of this process. The error's stack shows where each was started. */
   servers: Map<Server, Error>;
 }
 
@@ -25,9 +25,9 @@ if (!globalState[STATE_KEY]) {
 const state = globalState[STATE_KEY];
 
 /**
- * Registers a function that releases a resource. Later resources are released first.
+ * Registers a function that releases a resource at the end. Later resources are released first.
  *
- * @returns a function that releases the resource now. The resource is released only once
+ * @returns a function that releases the resource now instead. The resource is released only once
  */
 export function releaseLater(release: Release): () => Promise<void> {
   const releases = state.isInTest ? state.ofTest : state.ofSuite;
@@ -42,8 +42,8 @@ export function releaseLater(release: Release): () => Promise<void> {
 }
 
 /**
- * Waits for the start of a service or server, and stops it like {@link releaseLater}, also if a later step of the set-up
- * fails. Tests can stop it earlier.
+ * Waits for the start of a service or server, and registers its stop with {@link releaseLater}. It is therefore stopped
+ * even if a later step of the setup fails. Tests can stop it earlier.
  */
 export async function autoStop<Started extends { stop(): unknown } | { close(): unknown }>(
   startPromise: Promise<Started>,
@@ -54,7 +54,7 @@ export async function autoStop<Started extends { stop(): unknown } | { close(): 
     : { ...started, close: releaseLater(() => started.close()) };
 }
 
-/** Releases what suites have created, and what a program without mocha's hooks has created. */
+/** Releases the resources of suites, and of programs without mocha. */
 export const releaseResources = () => releaseAll(state.ofSuite);
 
 async function releaseAll(releases: Set<Release>): Promise<void> {
@@ -75,8 +75,8 @@ function recordServers(servers: Map<Server, Error>): void {
 }
 
 /**
- * Fails if tests have left a server open, and closes the server. It would keep the process from ending after its last
- * file, without a hint at the test that started it.
+ * Fails if tests have left a server open, and closes the server. It would otherwise keep the process from ending, and
+ * nothing would name the test that started it.
  */
 export async function requireNoServers(timeoutMs = 10_000): Promise<void> {
   const listOpenServers = () => [...state.servers].filter(([server]) => server.listening);
@@ -86,7 +86,7 @@ export async function requireNoServers(timeoutMs = 10_000): Promise<void> {
   if (openServers.length > 0) throw new Error(openServers.map(([, { stack }]) => stack).join("\n"));
 }
 
-/** Hooks of all test files. */
+/** Root hooks of mocha. */
 export const mochaHooks = {
   beforeAll(this: Mocha.Context) {
     for (const suite of this.test?.parent?.suites ?? []) suite.afterAll(releaseResources);
@@ -102,8 +102,8 @@ export const mochaHooks = {
 };
 
 /**
- * Creates a resource before the tests of a suite, or before each test. The resource must have no state of its own besides
- * its closures. The returned object has no members before mocha has run the hook.
+ * Creates a resource before a test suite, or before each test. Returns an object that gets the resource's properties
+ * when the hook runs. The resource must keep its state in closures, because its properties are copied.
  */
 export function useResource<Resource extends object>(
   create: () => Promise<Resource>,

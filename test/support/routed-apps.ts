@@ -13,7 +13,7 @@ const options = {
   limiter: { count: async () => ({ used: 1, endsAt: Date.now(), endsInMs: 1 }), findExcess: () => undefined },
 };
 
-/** Applications of the services, without servers. Only requests that need no data can be sent to them. */
+/** The services' applications without servers, for requests that need no data. */
 export const routedApps: Record<Upstream, ReturnType<typeof createCommandApp>> = {
   command: createCommandApp(options as unknown as CommandAppOptions),
   queryApi: createQueryApp(options as unknown as QueryApiOptions) as never,
@@ -24,7 +24,7 @@ interface RoutedMiddleware {
   router?: { stack: { path: string | RegExp; methods: string[] }[] };
 }
 
-/** Methods that a service handles, by path. Omits the routes that return 405. */
+/** Returns the handled methods of a service, by path. Omits routes that return 405. */
 export function listRoutes(service: Upstream): Map<string, string[]> {
   const { middleware } = routedApps[service] as unknown as { middleware: RoutedMiddleware[] };
   const layers = middleware.flatMap(({ router }) => router?.stack ?? []);
@@ -34,7 +34,7 @@ export function listRoutes(service: Upstream): Map<string, string[]> {
   return methodsByPath;
 }
 
-/** Methods of an operation's path in both services of the partner API, or undefined for other paths. */
+/** Returns the methods of a partner API path in both services; undefined for other paths. */
 export function listPartnerMethods(path: string): string[] | undefined {
   const operationPath = /^\/(?:sandbox|production)\/v1(\/.*)$/.exec(path)?.[1];
   const operations = Object.values(partnerOperations)

@@ -4,8 +4,8 @@ import { createRequire } from "node:module";
 import vm from "node:vm";
 
 /**
- * Runs a CommonJS bundle. The first process that exits stores V8's compiled code next to the bundle. Later processes
- * load that code, so that their start takes about half the CPU time.
+ * Runs a CommonJS bundle. The first process that exits stores V8's compiled code next to the bundle. With it, later
+ * processes need about half the CPU time to start.
  *
  * @param {string} file path of the bundle
  */
@@ -20,7 +20,7 @@ export function runBundle(file) {
   script.runInThisContext()(createRequire(file));
 }
 
-/** Processes can end at the same time, so a file gets its name when it is complete. */
+/** Writes a temporary file and renames it when it is complete, because several processes can end at the same time. */
 function storeCache(script, cacheFile) {
   if (fs.existsSync(cacheFile)) return;
   const newFile = `${cacheFile}.${process.pid}`;

@@ -17,16 +17,15 @@ export interface LogLine {
   error?: { message: string };
 }
 
-/** A service in a separate process. */
 export type ServiceEntryProcess = Awaited<ReturnType<typeof startServiceEntry>>;
 
 /**
- * Starts a service, and waits until it listens. The process is killed after the test or suite, and if the test's process
- * ends.
+ * Starts a service in a separate process, and waits until it listens. It is killed after the test or suite, or when the
+ * test's process ends.
  *
- * @param entryFile path of the service's entry, relative to the project's folder
+ * @param entryFile path of the entry, relative to the project's folder
  * @param env complete environment
- * @param nodeCommand default: the command that runs the entry of this source tree
+ * @param nodeCommand default: the command for the entry in this source tree
  */
 export async function startServiceEntry(
   entryFile: string,
@@ -60,7 +59,8 @@ export async function startServiceEntry(
     /** Sends a signal, and waits until the process has ended. Returns the exit code. */
     end,
     /**
-     * Sends SIGTERM, which starts a drain. Ends the drain with SIGINT when `awaitDrain` resolves; by default, immediately.
+     * Sends SIGTERM, which starts the drain. When `awaitDrain` resolves (by default at once), sends SIGINT, which ends
+     * it.
      *
      * @returns the exit code
      */

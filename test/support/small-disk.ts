@@ -5,12 +5,12 @@ import path from "node:path";
 import type { Context } from "mocha";
 import { readProcessIdentity } from "../../deploy/local/setup/processes.mjs";
 
-/** A real file system that a test can fill. */
+/** A small file system that a test can fill. */
 export interface SmallDisk {
   folder: string;
-  /** Fills the free space, except for the given number of bytes. */
+  /** Fills the disk. @param freeBytes free space to leave */
   fill(freeBytes?: number): void;
-  /** Frees the space that `fill` occupies. */
+  /** Deletes what `fill` has written. */
   free(): void;
   /** Unmounts the disk. Processes can still use files that they have open. */
   remove(): void;
@@ -19,7 +19,7 @@ export interface SmallDisk {
 const PREFIX = "clinic-disk-";
 
 /**
- * Mounts a file system in memory. Skips the calling test if mounting is not permitted.
+ * Mounts a file system in memory. If mounting is not permitted, skips the test.
  *
  * @param sizeMiB size in MiB
  */
@@ -59,7 +59,7 @@ function unmount(folder: string): void {
   fs.rmdirSync(folder);
 }
 
-/** Removes the file systems that killed test processes left behind. */
+/** Unmounts the file systems of killed test processes. */
 function removeAbandonedDisks(): void {
   for (const name of fs.readdirSync(os.tmpdir()).filter((name) => name.startsWith(PREFIX))) {
     if (readProcessIdentity(Number(name.slice(PREFIX.length).split("-")[0])) !== undefined) continue;

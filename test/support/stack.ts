@@ -27,7 +27,7 @@ import { autoStop, mochaHooks, releaseLater, releaseResources } from "./resource
 
 export { mochaHooks };
 
-/** A database of one test on the shared Postgres. The roles exist, but the migrations are not applied. */
+/** A test's own database on the shared Postgres, with the roles. */
 export interface TestDatabase {
   name: string;
   urls: DatabaseUrls;
@@ -38,20 +38,20 @@ export interface TestDatabase {
 export interface TestStackOptions {
   /** Settings of individual services. They override all other settings. */
   serviceEnv?: StackOptions["serviceEnv"];
-  /** URLs of external servers; by default, the URLs of the environment. */
+  /** URLs of external servers; default: from the environment. */
   externalUrls?: ExternalServers;
   /** The stack's folder; by default, a new folder. */
   root?: string;
-  /** If true, processes that die are restarted, as with `npm start`. */
+  /** If true, ended processes are restarted, as with `npm start`. */
   shouldRestart?: boolean;
-  /** Receives the supervisor's lines. By default, they are written to standard error. */
+  /** Receives log lines of the supervisor; default: standard error. */
   log?: (line: string) => void;
 }
 
 /** State that all tests of a process share. */
 interface SharedState {
   servers?: Promise<Servers> | undefined;
-  /** Superuser's connection to the shared Postgres. */
+  /** Superuser connection to the shared Postgres. */
   adminClient?: Promise<pg.Client> | undefined;
   /** If true, new Postgres servers neither sync to disk nor run autovacuum. */
   isPostgresEphemeral: boolean;
@@ -74,7 +74,7 @@ const PREFIX = "clinic-test-";
 const TEARDOWN_TIMEOUT_MS = 90_000;
 const progress = createProgress((line) => process.stderr.write(`${line}\n`), false);
 
-/** Returns the servers that all tests of this process share. A test that stops a server must use startTestServers. */
+/** Returns the servers that all tests of this process share. A test must not stop them; see `startTestServers`. */
 export function getTestServers(): Promise<Servers> {
   // A failed start fails only its own test.
   sharedState.servers ??= startProcessServers().catch((error) => {
@@ -84,10 +84,7 @@ export function getTestServers(): Promise<Servers> {
   return sharedState.servers;
 }
 
-/**
- * Ends this process if the parent process ends. Mocha runs the tests in a child process, and Mocha's main process can
- * be killed.
- */
+/** Kills this process if its parent process ends. Mocha's main process, which started this one, can be killed. */
 function exitWithParent(): void {
   const parentPid = process.ppid;
   setInterval(() => {
@@ -95,7 +92,7 @@ function exitWithParent(): void {
   }, 500).unref();
 }
 
-/** Starts servers for one test on free ports. Their folder is deleted when they stop. */
+/** Starts separate servers for one test. Their folder is deleted when they stop. */
 export async function startTestServers(externalUrls?: ExternalServers): Promise<Servers> {
   return autoStop(startProcessServers(externalUrls));
 }
@@ -138,7 +135,9 @@ export async function createTestDatabase(template?: string): Promise<TestDatabas
   return { name, urls: buildRoleUrls(adminDatabaseUrl, name, passwords, ownerUrl), drop };
 }
 
-/** Connects as superuser. Databases are created over one connection, because a new one would cost more than a copy. */
+/**
+ * Connects as superuser. Databases share one connection, because a new connection costs more than copying a database.
+ */
 async function connectAsAdmin(adminUrl: string): Promise<pg.Client> {
   const client = createClient(adminUrl, { connectionTimeoutMillis: 60_000 });
   client.on("error", () => undefined); // the next query reports that the connection is broken
@@ -150,8 +149,10 @@ async function connectAsAdmin(adminUrl: string): Promise<pg.Client> {
 /**
  * Creates a database.
  *
- * @param options the owner (default: the superuser), a database to copy (default: an empty database), and how Postgres
- *   copies it. `file_copy` takes a fifth of the CPU time if nothing is synced to disk, but runs two checkpoints
+ * @param options.owner default: the superuser
+ * @param options.template database to copy; default: an empty database
+ * @param options.strategy how Postgres copies. `file_copy` takes a fifth of the CPU time if nothing is synced to disk,
+ *   but runs two checkpoints
  */
 async function createDatabase(
   admin: pg.Client,
@@ -165,12 +166,12 @@ async function createDatabase(
   await restrictConnections(admin, name);
 }
 
-/** Time in which connections that are being closed can end before their database is dropped. Milliseconds. */
+/** Time in which closing connections can end before their database is dropped. Milliseconds. */
 const CLOSE_TIMEOUT_MS = 500;
 
 /**
- * Drops a database and closes its connections. A pool's `end()` does not wait until its connections are closed, and a
- * connection that the server ends meanwhile would fail the test with an uncaught error.
+ * Drops a database. First waits for closing connections, because a pool's `end()` does not wait for them. If the server
+ * ended such a connection, an uncaught error would fail the test.
  */
 async function dropDatabase(admin: pg.Client, databaseName: string): Promise<void> {
   const deadline = performance.now() + CLOSE_TIMEOUT_MS;
@@ -204,10 +205,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Lo
   return { ...stack, stop: releaseLater(stop) };
 }
 
-/**
- * Creates an empty folder for a stack. The Postgres user can access the folder. The folder is deleted after the last
- * test.
- */
+/** Creates an empty folder that the Postgres user can read. The folder is deleted after the last test. */
 export function makeTestRoot(): string {
   removeAbandonedFolders();
   const root = fs.mkdtempSync(path.join(os.tmpdir(), `${PREFIX}${process.pid}-`));
@@ -217,14 +215,14 @@ export function makeTestRoot(): string {
 }
 
 /**
- * Mocha calls this hook before the first test. Tests kill processes, but not the machine, so their databases need not be
- * synced to disk. They are too small and short-lived for autovacuum. Benchmarks do not call the hook.
+ * Mocha calls this hook before the first test. Makes Postgres servers fast but not durable: tests do not crash the
+ * machine, and their databases are too small for autovacuum. Benchmarks do not call the hook.
  */
 export function mochaGlobalSetup(): void {
   sharedState.isPostgresEphemeral = true;
 }
 
-/** Mocha calls this hook after the last test. Stops servers and deletes folders that tests have left. */
+/** Mocha calls this hook after the last test. Stops servers and deletes folders of tests. */
 export async function mochaGlobalTeardown(): Promise<void> {
   exitAfter(TEARDOWN_TIMEOUT_MS);
   const failures: unknown[] = [];
@@ -234,7 +232,7 @@ export async function mochaGlobalTeardown(): Promise<void> {
   if (failures.length > 0) throw new AggregateError(failures, "servers or folders of tests could not be removed");
 }
 
-/** Ends the process after the time limit. A failed test can leave an open handle, which would keep mocha running. */
+/** Ends the process after the time limit, because an open handle of a failed test would keep it running. */
 function exitAfter(milliseconds: number): void {
   setTimeout(() => {
     process.stderr.write(`still open after all tests: ${process.getActiveResourcesInfo().join(", ")}\n`);
@@ -243,8 +241,9 @@ function exitAfter(milliseconds: number): void {
 }
 
 /**
- * Registers a cleanup function. Returns a function that runs it now. The cleanup runs only once, at the latest after
- * all tests.
+ * Registers a cleanup function, which runs once, after all tests or earlier.
+ *
+ * @returns a function that runs the cleanup now
  */
 function registerCleanup(cleanup: () => Promise<void>): () => Promise<void> {
   const runOnce = async () => {
@@ -254,7 +253,7 @@ function registerCleanup(cleanup: () => Promise<void>): () => Promise<void> {
   return runOnce;
 }
 
-/** Deletes the folders of test processes that were killed. Other processes can delete the same folders. */
+/** Deletes the folders of killed test processes. Other processes may delete them at the same time. */
 function removeAbandonedFolders(): void {
   const names = fs.readdirSync(os.tmpdir()).filter((name) => name.startsWith(PREFIX));
   for (const name of names) {

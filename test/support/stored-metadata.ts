@@ -9,14 +9,14 @@ export function findStream(event: { type: string; data: unknown }): string | und
   return category && toStreamName(category, category.getStreamId(event));
 }
 
-/** Clinics of the streams for which tests have created metadata. */
+/** Clinic of each stream for which metadata was created. */
 const clinicIds = new Map<string, string>();
 
 /**
- * Creates metadata for an event that a test appends directly to the log. The actor is an operator. The clinic is the one
- * that the event or an earlier event of its stream names.
+ * Creates metadata for an event that a test appends directly. The actor is an operator. The clinic is that of the
+ * event, or of an earlier event in its stream.
  *
- * @param event if absent, there is no clinic
+ * @param event if undefined, the metadata has no clinic
  */
 export function createStoredMetadata(event?: { type: string; data: unknown }) {
   const stream = event && findStream(event);
@@ -33,7 +33,7 @@ export function createStoredMetadata(event?: { type: string; data: unknown }) {
   };
 }
 
-/** Creates an event without personal data. @param stream name of a stream of the category `auditor` */
+/** Creates an event without personal data. @param stream stream of an auditor */
 export function createRevocation(stream: string): NewEvent {
   const { schemaVersion: _, ...metadata } = createStoredMetadata();
   const event = { type: "AuditorRevoked" as const, data: { auditorId: stream.slice("auditor-".length), reason: null } };

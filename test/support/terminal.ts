@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import type { Terminal } from "../../shared/command-line/terminal.ts";
 
-/** Creates a terminal that collects the output of a command. By default, neither input nor output is a terminal. */
+/** Creates a terminal that collects a command's output. By default, neither input nor output is interactive. */
 export function createTestTerminal(overrides: Partial<Terminal> = {}) {
   const outputLines: string[] = [];
   const errorLines: string[] = [];

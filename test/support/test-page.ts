@@ -3,13 +3,13 @@ import type { Page } from "playwright-core";
 import { findViolations } from "./accessibility.ts";
 import { startChromium } from "./chromium.ts";
 
-/** Windows in which each view is checked, the default last. */
+/** Window sizes and color schemes for the checks of each view. The last one is the default. */
 const WINDOWS = [
   { width: 390, colorScheme: "dark" },
   { width: 1440, colorScheme: "light" },
 ] as const;
 
-/** Stored text that changes the title if a page interprets it as HTML. */
+/** HTML that changes the title if a page does not escape it. */
 export const ATTACK_HTML = `<img src=x onerror="document.title='attacked'"><script>document.title='attacked'</script>`;
 
 /** A page of the product in a browser. */
@@ -19,13 +19,19 @@ export interface TestPage {
   urls: string[];
   openTab(name: string): Promise<void>;
   clickButton(name: string): Promise<void>;
-  /** Ends the session, and waits until the page was loaded again. */
+  /** Signs out and waits until the page is reloaded. */
   signOut(): Promise<void>;
   readFocusedId(): Promise<string>;
   setWidth(width: number): Promise<void>;
-  /** Fails if axe finds a violation, or the page is wider than the window, on a dark phone or on a desktop. */
+  /**
+   * Checks the view in a dark phone window and in a desktop window. Fails if axe finds a violation, or if the page is
+   * wider than the window.
+   */
   requireAccessible(viewName: string): Promise<void>;
-  /** Fails if there were errors, console messages or requests to other origins that do not match. Forgets them. */
+  /**
+   * Fails if there were problems that do not match: errors, console messages or requests to other origins. Then forgets
+   * all problems.
+   */
   expectProblems(pattern: RegExp): void;
   close(): Promise<void>;
 }

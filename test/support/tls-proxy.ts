@@ -4,13 +4,13 @@ import { createServer } from "node:tls";
 import { listenOnLoopback } from "./loopback.ts";
 import { getTlsFile } from "./nats-server.ts";
 
-/** A server on loopback that accepts TLS connections with a client certificate, and forwards them to another server. */
+/** A TLS proxy on loopback that requires client certificates and forwards connections to a server without TLS. */
 export interface TlsProxy {
   port: number;
   close(): Promise<void>;
 }
 
-/** @param targetPort port of the server on loopback, which does not use TLS */
+/** @param targetPort port of the server on loopback */
 export async function startTlsProxy(targetPort: number): Promise<TlsProxy> {
   const proxy = createServer({
     cert: fs.readFileSync(getTlsFile("server.cert")),

@@ -12,7 +12,7 @@ export interface UnresponsiveServer {
   close(): Promise<void>;
 }
 
-/** Script of a thread that listens and then blocks. The connections therefore stay in the socket's queue. */
+/** Script of a thread that listens and then blocks, so that connections stay in the socket's queue. */
 const LISTENER_SCRIPT = `
   const { parentPort, workerData } = require("node:worker_threads");
   const server = require("node:http").createServer((request, response) => response.end("ok"));

@@ -7,7 +7,7 @@ import { fromLocalTime } from "../../../shared/domain/time/local-time.ts";
 import { type Instant, toInstantInRange } from "../../../shared/domain/time/rfc3339.ts";
 import { forEachConcurrently } from "../../../shared/runtime/work.ts";
 import { isVisible } from "../access/visibility.ts";
-import { forEachConcurrently, type IndexedLog, readIndexedEvents } from "../index/read-rows.ts";
+import { type IndexedLog, readIndexedEvents } from "../index/read-rows.ts";
 import { type RevealedEvent, revealEvent } from "../log/audit-event.ts";
 import { readClinicRegistration, readKnownEvents } from "../log/read-stream.ts";
 import { type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";

@@ -23,7 +23,7 @@ export function toPurposeKey(purpose: KeyPurpose, id: string): string {
   return toHashKey(`${purpose} ${toKey(id)}`, "0", "f");
 }
 
-/** Key of the accesses whose query can return the records of several clinics. */
+/** Key of accesses by correlation id or application, which can return records of several clinics. */
 export const SHARED_ACCESS_KEY = toHashKey("accessed several clinics", "0", "f");
 
 function toHashKey(text: string, version: string, variant: string): string {

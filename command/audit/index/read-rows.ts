@@ -20,7 +20,7 @@ export interface IndexedEvent extends LogEvent {
 /** `problem` of an event that is in the index, but not in the log, because its stream was deleted. */
 export const MISSING_IN_LOG = "missing_in_log";
 
-/** Problem of an event that the index knows, but the log cannot return. */
+/** `problem` of an event that is in the index, but that the log refuses to return. */
 export const UNREADABLE_IN_LOG = "unreadable_in_log";
 
 /** Default number of events per page. Small pages save memory if a reader stops early. */
@@ -98,7 +98,7 @@ async function readRange(
 
 const MAX_RUN = 50;
 
-/** Reads the events stream by stream, with one call for up to 50 consecutive revisions. */
+/** Reads the events of rows stream by stream. One call reads up to 50 consecutive revisions. */
 async function readRuns(client: EventStoreDBClient, rows: readonly RowReference[], found: FoundEvents): Promise<void> {
   const runs: RowReference[][] = [];
   for (const row of [...rows].sort(compareRevisions)) {

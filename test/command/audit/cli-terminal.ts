@@ -3,7 +3,6 @@ import { runCommandLine } from "../../../shared/command-line/command-line.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import { createTestTerminal } from "../../support/terminal.ts";
 
-/** Exit code and output of a command. */
 export interface CommandResult {
   code: number;
   output: string;

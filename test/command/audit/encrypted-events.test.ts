@@ -54,7 +54,9 @@ describe("encrypted events in the audit API", () => {
   const readNames = async (path: string) =>
     (await auditor.request(path)).lines.map(({ data, erased }) => [data.fullName, erased]);
   const readState = async () => (await auditor.request(`/audit/v1/state?stream=${stream}`)).body.state.details;
-  /** Exports all events so far. An export excludes events of the millisecond in which it starts. */
+  /**
+   * Exports all events so far. Waits a millisecond first, because an export omits events of its starting millisecond.
+   */
   async function readExport(): Promise<string> {
     const startedAt = Date.now();
     while (Date.now() === startedAt) await nextTurn();

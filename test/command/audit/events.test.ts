@@ -11,7 +11,6 @@ import { createClinic } from "../../support/partner.ts";
 import { runAuditCommand } from "./cli-terminal.ts";
 import { CONFIRMATION_NOTE, getTypes, parseLines, type TestAuditor, useAuditWorld } from "./world.ts";
 
-/** Event types of the appointment, in order. */
 const APPOINTMENT_EVENT_TYPES = ["AppointmentRequested", "AppointmentConfirmed", "AppointmentCancelled"];
 
 describe("a list of events", () => {

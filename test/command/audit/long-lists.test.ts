@@ -37,7 +37,7 @@ describe("a long list of events", () => {
   };
   const request = (headers: Record<string, string>, parameters = "") =>
     requestAudit(`${world.url}${eventsPath}${parameters}`, headers);
-  /** Sends a request without reading the response, so that the response stops when the buffers are full. */
+  /** Sends a request and does not read the response. The server stops sending when the buffers are full. */
   const startResponse = (headers: Record<string, string>) =>
     new Promise<http.IncomingMessage>((resolve, reject) => {
       http.get(`${world.url}${eventsPath}`, { headers, agent: false }, resolve).on("error", reject);

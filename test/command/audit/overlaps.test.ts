@@ -45,7 +45,7 @@ describe("the command `overlaps`", () => {
     const allocation = { clinicId, appointmentId, assignmentId: randomUUID(), resourceId, ...times, overbook };
     await allocateResource(world.log, allocation, context);
   }
-  /** Appends reservations as if the protocol had given a place twice. */
+  /** Appends two overlapping reservations of one place, which the protocol would never allow. */
   async function plant(room: string): Promise<Reservation[]> {
     const reservations = [reserve("09:00", "10:00"), reserve("09:30", "10:30")];
     const { clinicId } = history;

@@ -8,7 +8,7 @@ import { createStoredMetadata } from "../../support/stored-metadata.ts";
 import { runClinic } from "../cli/terminal.ts";
 import { readJson, type TestAuditor, useAuditWorld } from "./world.ts";
 
-/** Bytes that are neither JSON nor UTF-8, although the event says that it contains JSON. */
+/** Bytes that are neither JSON nor UTF-8, for an event that claims to contain JSON. */
 const DAMAGED_BYTES = Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x00]);
 
 describe("one event that this release cannot read", function () {
@@ -37,7 +37,7 @@ describe("one event that this release cannot read", function () {
     await append("laboratory", "Sample", DAMAGED_BYTES, DAMAGED_BYTES);
   });
 
-  /** Appends an event after the last event of a stream, without any check. */
+  /** Appends an event at the end of a stream without validation. */
   async function append(
     stream: string,
     type: string,

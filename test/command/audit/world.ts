@@ -1,6 +1,4 @@
-/**
- * Starts the audit service in this process on the shared servers, and creates clinics whose events auditors can query.
- */
+/** Starts the audit service in this process on the shared servers, and creates clinics for its tests. */
 
 import { randomUUID } from "node:crypto";
 import fs from "node:fs";
@@ -52,7 +50,7 @@ export interface AuditResponse {
   text: string;
   // biome-ignore lint/suspicious/noExplicitAny: each test knows which fields it expects
   body: any;
-  /** Parsed lines of an NDJSON response, without the last line. */
+  /** Parsed lines of an NDJSON response without the last line, whose value is in `end`. */
   // biome-ignore lint/suspicious/noExplicitAny: each test knows which fields it expects
   lines: any[];
   // biome-ignore lint/suspicious/noExplicitAny: each test knows which fields it expects
@@ -65,11 +63,11 @@ export async function createSigningKeys(kid = "audit-test"): Promise<string> {
 }
 
 /**
- * Starts an audit service with its own database.
+ * Starts an audit service.
  *
- * @param settings settings that replace the defaults
- * @param eventstoreUrl event log of the test; default: a new log, because the audit service reads the whole log
- * @param givenDatabase database with read models; default: a database without read models
+ * @param settings replace default settings
+ * @param eventstoreUrl event log; default: a new log, because the audit service reads the whole log
+ * @param givenDatabase database with read models; default: a new database with empty read models
  */
 export async function startAuditWorld(
   settings: Record<string, string> = {},
@@ -98,15 +96,13 @@ export async function startAuditWorld(
     createPool({ ...poolOptions, url, logger: createLogger("test", "silent") }),
   ) as [pg.Pool, pg.Pool];
   const folder = makeTestRoot();
-  /** Returns the name of a new file in the folder. */
   const nameFile = () => path.join(folder, randomUUID());
-  /** Writes a file and returns its name. */
   const writeFile = (content: string) => {
     const file = nameFile();
     fs.writeFileSync(file, content);
     return file;
   };
-  /** Runs the auditors' command line, by default with the settings of the audit service when the index covers the log. */
+  /** Runs the auditors' command line. With the default settings, first waits until the index covers the log. */
   const run = async (args: string[], runEnv: NodeJS.ProcessEnv = env) => {
     if (runEnv === env) {
       const logEnd = await readLogEnd(client);
@@ -116,17 +112,17 @@ export async function startAuditWorld(
   };
   return {
     ...{ url: service.url, client, log, database, index: new AuditIndex(() => pool) },
-    /** Pools with the rights of the service, and with those of the owner of the tables. */
+    /** `pool` has the rights of the audit service, and `owner` has the rights of the tables' owner. */
     ...{ pool, owner },
     /** Settings of the audit service and of the auditors' command line. */
     env,
-    /** Registers an auditor who may see the given clinics, or all records if `clinicIds` is null. */
+    /** Registers an auditor for the given clinics. Null means all clinics and all other records. */
     registerAuditor: (clinicIds: string[] | null, expiresAt: string | null = null) =>
       createTestAuditor(service.url, log, clinicIds, expiresAt),
     ...{ folder, nameFile, writeFile, run },
-    /** File with the public keys that the command line prints. */
+    /** Path of a file with the audit service's public keys. */
     keyFile: writeFile((await runAuditCommand(["keys"], { env })).output),
-    /** Publishes a tree head if there are new events. Returns the file with the last tree head. */
+    /** Publishes a tree head if there are new events. Returns the path of a file with the last tree head. */
     async publishHead(args: string[] = []) {
       const { code, output, errorLines } = await run(["tree-head", "--actor", "ada", ...args]);
       if (code !== 0) throw new Error(errorLines.join("\n"));
@@ -142,15 +138,15 @@ export async function startAuditWorld(
 }
 
 /**
- * Starts an audit service before the tests of a suite, and stops it after them. The objects exist from the first test
- * on.
+ * Starts an audit service before a test suite, and stops it afterwards. The returned objects are empty until the suite
+ * starts.
  *
- * @param notes of the appointment of the clinic
+ * @param notes notes of the clinic's appointment
  */
 export function useAuditWorld(settings: Record<string, string> = {}, notes: string | null = null) {
   const world = {} as AuditWorld;
   const history = {} as ClinicHistory;
-  /** Auditor of the clinic. */
+  /** Auditor who may see the clinic. */
   const auditor = {} as TestAuditor;
   before(async () => {
     Object.assign(world, await startAuditWorld(settings));
@@ -198,7 +194,7 @@ export interface ClinicHistory extends TestClinic {
   requestContext: CommandContext;
 }
 
-/** Note of the operator who confirmed the appointment of a history. */
+/** The operator's note in the event AppointmentConfirmed of `createClinicWithHistory`. */
 export const CONFIRMATION_NOTE = "Ada Example";
 
 /** Creates a clinic with one appointment, which is requested, confirmed and cancelled. */
@@ -221,7 +217,6 @@ export async function createClinicWithHistory(log: EventLog, notes: string | nul
   return { ...clinic, appointmentId, stream: `appointment-${appointmentId}`, requestContext };
 }
 
-/** Inserts the records of a history into read models, as the projection does. */
 export async function fillReadModels(database: ReadModelDatabase, history: ClinicHistory): Promise<void> {
   const { clinicId, branchId, customerId, animalId, appointmentId } = history;
   await database.given(
@@ -234,10 +229,10 @@ export async function fillReadModels(database: ReadModelDatabase, history: Clini
 }
 
 /**
- * Inserts two deliveries of the appointment's first event. The clinic's delivery has one attempt. The other delivery
- * belongs to another clinic and has no attempts.
+ * Inserts two deliveries of the appointment's first event: one of the clinic, and one of another clinic. Only the first
+ * delivery has an attempt.
  *
- * @param responseBody response body of the first delivery's attempt
+ * @param responseBody response body of the attempt
  */
 export async function insertDeliveries(
   { owner }: AuditWorld,
@@ -267,7 +262,6 @@ export const getTypes = (events: AuditEvent[]) => events.map(({ type }) => type)
 // biome-ignore lint/suspicious/noExplicitAny: each test knows which fields it expects
 export const readJson = (file: string): any => JSON.parse(fs.readFileSync(file, "utf8"));
 
-/** Parses JSON lines. */
 // biome-ignore lint/suspicious/noExplicitAny: each test knows which fields it expects
 export const parseLines = (text: string): any[] =>
   text

@@ -5,7 +5,7 @@ import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
 describe("the retries of one operation of an event log", () => {
   const failure = new LogUnavailableError("no answer");
 
-  /** Runs an operation that always fails. Returns its error and the time that it took. */
+  /** Retries an operation that always fails. Returns its error and the elapsed time. */
   async function runFailingOperation(waitSeconds: number, isLogAvailable: () => Promise<boolean>) {
     const retry = createRetry({ waitSeconds, writeNote: () => undefined, isLogAvailable });
     const startedAt = performance.now();

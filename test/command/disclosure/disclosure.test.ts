@@ -92,7 +92,7 @@ describe("customer disclose", () => {
     await issueTicket(world.log, input, createTestOperatorContext(Date.parse("2026-05-06T10:00:00Z")));
   }
 
-  /** Links the animal to the application, and creates an unused code. */
+  /** Links the animal to the application, and creates an unused link code. */
   async function grantConsent(): Promise<void> {
     const { log } = world;
     const { clinicId, animalId } = history;

@@ -54,7 +54,7 @@ describe("the aggregate cache", () => {
     return (state as Clinic).branches.length;
   };
 
-  /** Runs a decision and returns the number of its reads. */
+  /** Runs a decision and returns the number of streams that it read from the log. */
   async function countReads(decide: (load: LoadAggregate) => Promise<unknown>): Promise<number> {
     const readCountBefore = readCount;
     await cache.decide(decide);

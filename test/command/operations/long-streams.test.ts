@@ -86,7 +86,7 @@ describe("commands on streams that a tenant has lengthened by 2,000 events", () 
   const findClinic = (event: { data: object } | undefined) =>
     event && "clinicId" in event.data && { clinicId: event.data.clinicId as string };
 
-  /** Repeats events in a stream, as commands do that append them. */
+  /** Appends the events repeatedly, as commands do, until the stream has 2,000 more events. */
   async function lengthen<C extends Category, State>(
     aggregate: Aggregate<C, State>,
     id: string,
@@ -99,7 +99,7 @@ describe("commands on streams that a tenant has lengthened by 2,000 events", () 
       });
   }
 
-  /** Appends 2,000 events with the same data to a new stream. */
+  /** Creates a stream with 2,000 copies of an event. */
   async function fill(stream: string, event: CatalogEvent): Promise<void> {
     const metadata = toMetadata({ ...context, ...findClinic(event) });
     const newEvents = Array.from({ length: 1_000 }, () => ({ id: randomUUID(), event, metadata }));

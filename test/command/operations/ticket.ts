@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 
-/** Returns the data of a new queue ticket for a walk-in at a branch. */
 export const createTicket = ({ clinicId, branchId }: { clinicId: string; branchId: string }) => ({
   ticketId: randomUUID(),
   clinicId,

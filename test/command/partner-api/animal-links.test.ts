@@ -89,7 +89,7 @@ describe("animal links", () => {
   }
   const readConsentTypes = async (animalId: string) =>
     (await api.command.log.read(toStreamName(animalConsentStreams, animalId))).map(({ type }) => type);
-  /** Body of a refusal without its correlation id, which differs for each request. */
+  /** Removes the correlation id, which differs for each request. */
   const toRefusal = ({ status, body: { correlationId: _, ...body } }: PartnerResponse) => ({ status, body });
   const INVALID_CODE = {
     status: 422,

@@ -32,7 +32,11 @@ export function postAppointment(
   return sendRequest("POST", `${url}/${environment}/v1/appointments`, { ...headers, "Idempotency-Key": key }, body);
 }
 
-/** Serves the command application in this process with replaced options. Accepts the tokens of the given service. */
+/**
+ * Serves the command application in this process. It accepts the tokens of the given service.
+ *
+ * @param options replace default options
+ */
 export async function serveCommandApp(
   command: TestCommand,
   options: Partial<CommandAppOptions>,
@@ -78,7 +82,7 @@ export async function serveCommandApp(
   };
 }
 
-/** Starts the command service in a process of its own. It accepts the tokens of the given service. */
+/** Starts the command service in a separate process. It accepts the tokens of the given service. */
 export async function spawnCommand(
   { signingKey }: TestCommand,
   eventstoreUrl: string,

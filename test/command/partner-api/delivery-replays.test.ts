@@ -23,7 +23,7 @@ const logger = pino({ enabled: false });
 
 const connect = (url: string) => createTestPool(url, { statementTimeoutMs: 1_000 });
 
-/** Maximum number of requests in a row that end without a replay of the delivery. */
+/** Number of consecutive requests without a replayed delivery after which requests are refused. */
 const MAX_INEFFECTIVE_REQUESTS = 20;
 
 describe("replayWebhookDelivery", () => {
@@ -44,7 +44,7 @@ describe("replayWebhookDelivery", () => {
     endpointId = await createEndpoint();
   });
 
-  /** Adds an approval of the installation to the read models. By default, the installation may see all deliveries. */
+  /** Adds an approved installation to the read models. By default, it may see all deliveries. */
   async function approve(branchIds: string[] | null = null, animalAccess: AnimalAccess = "all"): Promise<void> {
     const { applicationId, clinicId } = world;
     const ids = { installationId: deriveInstallationId(applicationId, clinicId), applicationId, clinicId };
@@ -55,7 +55,12 @@ describe("replayWebhookDelivery", () => {
     );
   }
 
-  /** Inserts a delivery of the endpoint, by default a failed one about the clinic's animal. @returns its id */
+  /**
+   * Inserts a delivery, by default a failed delivery about the clinic's animal.
+   *
+   * @param changes columns to replace
+   * @returns the delivery's id
+   */
   async function insertDelivery(changes: Record<string, unknown> = {}): Promise<string> {
     const { applicationId, clinicId, environment, branchId, animalId } = world;
     const [deliveryId, eventId] = [randomUUID(), randomUUID()];
@@ -73,7 +78,11 @@ describe("replayWebhookDelivery", () => {
     return deliveryId;
   }
 
-  /** Records the end of a replay, as the webhooks role does. A delivery that was replayed stores the request's position. */
+  /**
+   * Records the end of a replay, as the webhooks role does.
+   *
+   * @param replayPosition log position of the replay request; undefined if the delivery was not replayed
+   */
   async function endReplay(deliveryId: string, replayId: string, replayPosition?: bigint): Promise<void> {
     const counts = { replayedCount: replayPosition ? 1 : 0, notReplayedCount: replayPosition ? 0 : 1 };
     const data = { replayId, endpointId, outcome: "completed" as const, ...counts };

@@ -1,4 +1,4 @@
-/** A command service, and a partner with an approved webhook origin. */
+/** Starts a command service and creates a partner with an approved webhook origin. */
 import { approveWebhookOrigin } from "../../../command/operations/application-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
@@ -21,7 +21,7 @@ export async function startEndpointWorld(env: Record<string, string> = {}) {
   const command = await startTestCommandService({ WEBHOOK_SECRET_KEYS: JSON.stringify(SECRET_KEYS), ...env });
   const world = await createPartnerWorld(command);
   await approveWebhookOrigin(command.log, { ...world, origin: `${ORIGIN}/any/path` }, createTestOperatorContext());
-  /** Sends a request below `/webhook-endpoints`. */
+  /** Sends a request to `/webhook-endpoints`. @param path suffix of this path */
   const call = (method: "POST" | "PATCH" | "DELETE", path = "", body?: unknown, caller: PartnerWorld = world) =>
     sendRequest(method, `${command.url}/${caller.environment}/v1/webhook-endpoints${path}`, caller.headers, body);
   const { applicationId, clinicId, environment } = world;
@@ -36,6 +36,6 @@ export async function startEndpointWorld(env: Record<string, string> = {}) {
   };
 }
 
-/** Returns stored events as text. */
+/** Serializes stored events. JSON.stringify cannot serialize their bigint values. */
 export const toText = (events: unknown) =>
   JSON.stringify(events, (_, value) => (typeof value === "bigint" ? String(value) : value));

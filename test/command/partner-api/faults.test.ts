@@ -19,7 +19,7 @@ import { postAppointment, serveCommandApp } from "./command-app.ts";
 /** Number of incomplete token requests to send. It is lower than the rate limit of one address. */
 const REQUEST_COUNT = 500;
 
-/** Time limits that are shorter than the service's 20 s, but much longer than one POST /appointments takes. */
+/** Time limits below the service's 20 s, so that the tests are fast. Much longer than one POST /appointments takes. */
 const CLIENT_TIMEOUTS = { headersTimeoutMs: 5_000, requestTimeoutMs: 5_000 };
 
 describe("the command service while servers fail", () => {

@@ -15,12 +15,12 @@ import {
 } from "../../support/partner.ts";
 import { useResource } from "../../support/resources.ts";
 
-/** Valid or invalid content of a token's header or payload. */
+/** Header or payload of a token. May be invalid. */
 type TokenPart = Record<string, unknown>;
 
 const encode = (content: unknown) => Buffer.from(JSON.stringify(content)).toString("base64url");
 
-/** Signs with Ed25519 even if the header names another algorithm. No library does this. */
+/** Signs with Ed25519 even if the header names another algorithm. Libraries refuse this. */
 function signUnchecked(header: TokenPart, payload: TokenPart, key: KeyObject): string {
   const content = `${encode(header)}.${encode(payload)}`;
   return `${content}.${sign(null, Buffer.from(content), key).toString("base64url")}`;
@@ -29,7 +29,7 @@ function signUnchecked(header: TokenPart, payload: TokenPart, key: KeyObject): s
 describe("forged access tokens", () => {
   const command = useResource(startTestCommandService);
   let world: PartnerWorld;
-  /** Verifier that fetches the keys over HTTP, as the query API does. */
+  /** Verifies tokens with keys fetched over HTTP, as the query API does. */
   let verifyRemotely: TokenVerifier;
   let signingKey: KeyObject;
   let publicJwk: JWK;

@@ -32,7 +32,9 @@ describe("idempotency of createPartnerAppointment", () => {
     postAppointment(url, { ...world, headers }, key, overrides);
   const readEvents = (idempotencyKey: string) =>
     command.log.read(`appointment-${derivePartnerAppointmentId({ ...world, sandboxGeneration: 0, idempotencyKey })}`);
-  /** Returns the headers of the same partner for a service with another signing key. */
+  /**
+   * Returns the partner's headers with a token from the given service, because services have different signing keys.
+   */
   const createHeadersAt = async (url: string) => {
     const { body } = await sendTokenRequest(url, world);
     return { ...world.headers, Authorization: `Bearer ${body.access_token}` };
@@ -147,7 +149,9 @@ describe("idempotency of createPartnerAppointment", () => {
   });
 });
 
-/** Starts a proxy to the event log. After a request that contains the text, the proxy drops all responses. */
+/**
+ * Starts a TCP proxy to the event log. It drops all responses after it has forwarded a request that contains `text`.
+ */
 async function startDroppingProxy(logUrl: string, text: string) {
   const { hostname, port } = new URL(logUrl);
   let isDropping = false;

@@ -30,14 +30,14 @@ describe("rotation of the token signing keys", () => {
     ...(await exportJWK((await generateKeyPair("EdDSA", { extractable: true })).privateKey)),
     kid,
   });
-  /** Restarts the command service at the same address with the given keys, in this order. */
+  /** Restarts the command service on the same port with the given signing keys. The first key signs. */
   async function serveWithKeys(...kids: ("a" | "b")[]): Promise<TestCommand> {
     await command?.stop();
     const TOKEN_SIGNING_KEYS = JSON.stringify({ keys: kids.map((kid) => keys[kid]) });
     command = await startTestCommandService({ PORT: port, TOKEN_SIGNING_KEYS });
     return command;
   }
-  /** Creates a second verifier with its own cache of the published keys, as another process would have. */
+  /** Creates a verifier with its own cache of the published keys, as in another process. */
   async function createRemoteVerifier() {
     const url = new URL(`http://127.0.0.1:${port}/.well-known/jwks.json`);
     const source = { url, name: "keys", maxStaleAgeMs: 60_000 };

@@ -20,7 +20,7 @@ const linkCodes = createLinkCodes(JSON.parse(PERSONAL_DATA_KEYS));
 
 describe("the limit of wrong link codes", () => {
   const command = useResource(startTestCommandService);
-  /** Two applications with their own rate limiters. To Postgres, each is a separate process. */
+  /** Two instances of the service with their own rate limiters, as in two processes. */
   let apps: Awaited<ReturnType<typeof serveCommandApp>>[];
   let limiterWorld: LimiterWorld;
   let examinedCodes: string[] = [];
@@ -44,7 +44,7 @@ describe("the limit of wrong link codes", () => {
 
   const createWrongCode = (index: number) => `WR0NG-${String(index).padStart(7, "0")}`;
 
-  /** Sends all codes at the same time, alternately to both applications. Returns the statuses in order. */
+  /** Sends all codes concurrently, alternately to both instances. Returns the statuses in the order of the codes. */
   const redeemAll = ({ headers }: PartnerWorld, codes: readonly string[]): Promise<number[]> =>
     Promise.all(
       codes.map(async (code, index) => {

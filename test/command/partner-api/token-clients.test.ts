@@ -11,7 +11,6 @@ import {
   type TestCommand,
 } from "../../support/partner.ts";
 
-/** Exchanges credentials with unmodified client libraries that implement RFC 6749 and RFC 8414. */
 describe("the token operation with OAuth clients", () => {
   let command: TestCommand;
   let application: TestApplication;
@@ -26,7 +25,6 @@ describe("the token operation with OAuth clients", () => {
     application = await createApplication(command.log, "sandbox", ["sandbox:write", "clinic:read"]);
   });
 
-  /** Returns the error of a promise that must reject. */
   const catchError = (promise: Promise<unknown>) =>
     promise.then(
       () => expect.fail("The request succeeded."),

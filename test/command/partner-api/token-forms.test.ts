@@ -24,12 +24,13 @@ describe("exchangeToken with a form", () => {
     await useNewApplication();
   });
 
-  /** Replaces the application of the tests. Each application can exchange its credentials 30 times per minute. */
+  /**
+   * Creates a new application for the tests, because each one can exchange its credentials only 30 times per minute.
+   */
   async function useNewApplication() {
     application = await createApplication(command.log, "production", ["appointments:read", "clinic:read"]);
   }
 
-  /** Fields of a valid form with credentials. */
   const createFields = (): Record<string, string> => ({
     client_id: application.applicationId,
     client_secret: application.clientSecret,
@@ -39,7 +40,7 @@ describe("exchangeToken with a form", () => {
   const getBasic = () => toBasic(`${application.applicationId}:${application.clientSecret}`);
   const post = (form: string, headers: Record<string, string> = {}): Promise<PartnerResponse> =>
     sendRequest("POST", `${command.url}/production/v1/oauth/token`, { "Content-Type": FORM_TYPE, ...headers }, form);
-  /** Sends a form with valid credentials and the given changes. A value of `undefined` removes a field. */
+  /** Sends a form with valid credentials. @param changes fields to replace; `undefined` removes a field */
   const postFields = (changes: Record<string, string | undefined>) => {
     const fields = Object.entries({ ...createFields(), ...changes }).filter(([, value]) => value !== undefined);
     return post(new URLSearchParams(fields as [string, string][]).toString());
@@ -48,11 +49,11 @@ describe("exchangeToken with a form", () => {
     post(new URLSearchParams({ grant_type: "client_credentials", ...fields }).toString(), {
       Authorization: authorization,
     });
-  /** Sends a form with headers that fetch does not send. */
+  /** Sends a form over a raw socket, with headers that fetch would refuse or change. */
   const postRaw = (headers: string[], form: string | Buffer): Promise<RawResponse> =>
     sendOneRequest(command.url, toRequest("POST /production/v1/oauth/token HTTP/1.1", headers, form));
 
-  /** Checks an error response. Only the errors of invalid parameters name a parameter. */
+  /** Checks an error response. @param path name of the invalid parameter in `details`; undefined for other errors */
   function expectError(response: PartnerResponse, status: number, error: string, path?: string) {
     const { details, ...body } = response.body;
     expect([response.status, body], response.text).to.deep.equal([
@@ -94,7 +95,7 @@ describe("exchangeToken with a form", () => {
     ["`basic` in lower case", () => postWithBasic(getBasic().replace("Basic", "basic"))],
     ["Basic and an escaped id and secret", () => postWithBasic(toBasic(escapeAll(getBasic())))],
   ];
-  /** Escapes all characters of the id and of the secret in a Basic header. */
+  /** Percent-encodes each character of the id and of the secret in a Basic header. */
   const escapeAll = (basic: string) =>
     Buffer.from(basic.slice("Basic ".length), "base64")
       .toString()

@@ -24,7 +24,7 @@ it("a move beyond 500 events returns 409, but the appointment can be read, confi
     getOutcome(await partner.request("POST", `/appointments/${id}/${path}`, { body }));
   const move = (day: number) => change("reschedule", { scheduledAt: `2098-01-1${day}T08:00:00Z` });
 
-  /** Appends moves without a limit, until the stream has a number of events. */
+  /** Appends moves without the limit on changes, until the stream has `length` events. */
   async function lengthen(length: number): Promise<void> {
     const { stream, revision, metadata } = (await log.readLast(`appointment-${id}`))!;
     const moves = Array.from({ length: length - Number(revision) - 1 }, (_, index) => {

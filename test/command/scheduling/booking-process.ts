@@ -1,6 +1,6 @@
 /**
- * Entry of a bundle with the code that books places. Each instance of the bundle stands for a process, because it has its
- * own queues of changes.
+ * Entry of a bundle with the code that books places. Each import of the bundle has its own queues of changes, so it
+ * acts as a separate process.
  */
 export { handle } from "../../../command/handling/handle.ts";
 export { createReservingLog } from "../../../command/scheduling/reserving-log.ts";

@@ -2,11 +2,11 @@ import type { RecordedEvent } from "../../../shared/domain/events/recorded-event
 import { requireValidEvent } from "../../../shared/domain/events/stored-event.ts";
 import type { EventLog, NewEvent } from "../../../shared/eventstore/log.ts";
 
-/** A fault of one append of a command. `arrives` tells when the append takes effect. */
+/** A fault of one append of a command. `arrives` says whether and when the append takes effect. */
 export interface Fault {
   /** Number of the append, from 0. */
   append: number;
-  /** `crash`: the command ends, as if its process was killed. `unknown`: the command gets no answer. */
+  /** `crash`: the command ends, as if its process was killed. `unknown`: the command gets a LogUnavailableError. */
   kind: "crash" | "unknown";
   arrives: "before" | "never" | "later";
 }
@@ -15,7 +15,7 @@ export class CrashError extends Error {
   override readonly name = "CrashError";
 }
 
-/** Steps of concurrent commands, which a test runs in any order. */
+/** Steps of concurrent commands. A test chooses the order in which they run. */
 export class Steps {
   readonly #waiting: (() => void)[] = [];
 
@@ -25,7 +25,7 @@ export class Steps {
     });
   }
 
-  /** Runs all steps until the work has ended. @param pick returns the next step, from 0 to below the count */
+  /** Runs steps until the work has ended. @param pick returns the index of the next step, below `count` */
   async run(work: Promise<unknown>, pick: (count: number) => number): Promise<void> {
     let hasEnded = false;
     const end = () => {
@@ -45,7 +45,6 @@ export class Steps {
 
 type ErrorClass = new (message: string) => Error;
 
-/** An event log in memory. */
 export class MemoryLog {
   readonly streams = new Map<string, RecordedEvent[]>();
   #position = 0n;
@@ -77,7 +76,11 @@ export class MemoryLog {
     return this.#position;
   }
 
-  /** Returns the log of one command of a process. Each of its requests is a step. */
+  /**
+   * Returns the log of one command. Each request, and the response of each read, is a step.
+   *
+   * @param errors classes of the errors to throw, because each bundle has its own classes
+   */
   connect(steps: Steps, errors: { conflict: ErrorClass; unavailable: ErrorClass }, fault?: Fault): EventLog {
     let isCrashed = false;
     let appendCount = 0;

@@ -45,7 +45,7 @@ type Action =
 interface Command {
   action: Action;
   process: number;
-  /** Time of the command's clock. Clocks differ. */
+  /** Current time of the command. Different commands have different clocks. */
   nowMs: number;
   fault: Fault | undefined;
 }
@@ -126,7 +126,7 @@ function createWorld(processes: Process[], capacity: number) {
     .connect(setUpSteps, { conflict: Error, unavailable: Error })
     .append(`resource-${resourceId}`, -1n, [setUp]);
 
-  /** Places in use, with their holders and reservations. */
+  /** Returns the places in use, according to the streams of appointments and holds. */
   function listUsed(): (Place & { holderId: string; reservationId: string })[] {
     return [...log.streams].flatMap(([stream, events]) => {
       if (!/^(appointment|hold)-/.test(stream)) return [];
@@ -193,7 +193,7 @@ function createWorld(processes: Process[], capacity: number) {
   return {
     steps,
     run,
-    /** A booking that was confirmed exists, and keeps its place until it is moved or cancelled. */
+    /** Checks that a confirmed booking was recorded. */
     requireAcknowledged({ action }: Command, result: string): void {
       if (action.kind !== "request" || result !== "done") return;
       const events = log.streams.get(`appointment-${appointmentIds[action.appointment]}`) ?? [];

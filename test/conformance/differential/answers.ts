@@ -1,4 +1,6 @@
-/** Answers of a server in a form that two servers can be compared in: without times, generated ids and positions. */
+/**
+ * Describes the answers of a server without times, generated ids and positions, so that two servers can be compared.
+ */
 import {
   type AllStreamResolvedEvent,
   MaxAppendSizeExceededError,
@@ -7,13 +9,13 @@ import {
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
 
-/** Result of a call. It contains only JSON values. */
+/** Result of a call, as a JSON value. */
 export type Answer = unknown;
 
 /** Longest text in an answer. Longer texts are replaced by their length. */
 const MAX_TEXT_LENGTH = 300;
 
-/** Names of a sequence: they differ in every sequence, and the answers contain short names instead. */
+/** Short names for streams and event ids, which are different in each sequence. */
 export interface SequenceNames {
   shortenStream(stream: string): string;
   /** Returns a short name of an event id; "generated" if the server generated the id. */
@@ -51,10 +53,10 @@ function describeContent(content: unknown): string {
   return text === undefined || text.length <= MAX_TEXT_LENGTH ? String(text) : `${text.length} characters`;
 }
 
-/** KurrentDB also limits the size of each event, with an error that the client does not know. */
+/** Error message of KurrentDB for a single event that is too large. The client has no class for this error. */
 const EVENT_SIZE_PATTERN = /Maximum ?Append ?Event ?Size/;
 
-/** Describes an error by its class and its fields, without the message, which differs between the servers. */
+/** Describes an error by class and fields. Omits the message, because the servers use different messages. */
 export function describeError(error: unknown, names: SequenceNames): Answer {
   if (!(error instanceof Error)) return { error: String(error) };
   if (error instanceof MaxAppendSizeExceededError || EVENT_SIZE_PATTERN.test(error.message)) return "too large";

@@ -146,7 +146,6 @@ const subscribeToAll: fc.Arbitrary<Call> = fc.record({
 });
 const unsubscribe: fc.Arbitrary<Call> = fc.record({ operation: operation("unsubscribe"), age: fc.nat({ max: 2 }) });
 
-/** Generates a sequence of calls. */
 export const callSequence: fc.Arbitrary<Call[]> = fc.array(
   fc.oneof(
     { weight: 24, arbitrary: append },

@@ -9,15 +9,13 @@ import {
 } from "@eventstore/db-client";
 import type { SequenceNames } from "./answers.ts";
 
-/** The calls that the differential test sends to both servers. `call-sequences.ts` generates them. */
-
-/** Expected revision of a call. A number is an offset from the last revision that the stream is known to have. */
+/** Expected revision in a call. A number is relative to the last known revision of the stream. */
 export type Expectation = typeof ANY | typeof NO_STREAM | typeof STREAM_EXISTS | number;
 
-/** Expected revision of a deletion. The client's deletions do not support "stream exists". */
+/** Expected revision in a deletion. The client does not support "stream exists" here. */
 export type DeletionExpectation = Exclude<Expectation, typeof STREAM_EXISTS>;
 
-/** An event of an append. Events with the same number have the same id, even in different appends and streams. */
+/** An event to append. The number selects the event's id, so events with equal numbers have equal ids. */
 export interface EventChoice {
   readonly number: number;
   readonly type: string;
@@ -25,7 +23,14 @@ export interface EventChoice {
   readonly hasMetadata: boolean;
 }
 
-/** How the client sends an append: as one batch, without batches, without throwing errors, or as several messages. */
+/**
+ * Client method that sends an append:
+ *
+ * - batch: BatchAppend with one message
+ * - single: Append without batches
+ * - lenient: client that returns refusals instead of throwing them
+ * - parts: BatchAppend with several messages
+ */
 export type AppendMethod = "batch" | "single" | "lenient" | "parts";
 
 export type StartChoice = "start" | "end" | number;
@@ -52,7 +57,7 @@ export type Call =
       readonly events: readonly EventChoice[];
       readonly method: AppendMethod;
     }
-  /** Repeats one of the last appends. If `expectation` is undefined, also repeats its expected revision. */
+  /** Sends a recent append again. If `expectation` is undefined, uses its original expected revision. */
   | {
       readonly operation: "retry";
       readonly age: number;
@@ -67,7 +72,7 @@ export type Call =
       readonly expectation: Expectation;
       readonly metadata: Readonly<Record<string, unknown>>;
     }
-  /** Appends an event to the metadata stream, with data that the client's function for metadata does not accept. */
+  /** Appends an event to the metadata stream, with data that the client's `setStreamMetadata` would refuse. */
   | {
       readonly operation: "setRawMetadata";
       readonly stream: number;
@@ -76,38 +81,37 @@ export type Call =
       readonly isJson: boolean;
     }
   | { readonly operation: "getMetadata"; readonly stream: number }
-  /** Sets `$maxAge`, waits until all events of the stream are too old, uses the stream, and removes `$maxAge`. */
+  /** Sets `$maxAge`, waits until all events of the stream have expired, uses the stream, and removes `$maxAge`. */
   | { readonly operation: "outlive"; readonly stream: number }
   | ({ readonly operation: "read"; readonly stream: number; readonly isMetadataStream: boolean } & ReadOptions)
-  /** Reads all streams. A number as the start is the index of an event of the sequence. */
+  /** Reads all streams. If `start` is a number, it is the index of an event in the sequence. */
   | ({ readonly operation: "readAll" } & ReadOptions)
   /** Reads a stream with a deadline that has passed. */
   | { readonly operation: "expiredRead"; readonly stream: number }
   | { readonly operation: "delete" | "tombstone"; readonly stream: number; readonly expectation: DeletionExpectation }
   | { readonly operation: "subscribe"; readonly stream: number; readonly start: StartChoice }
   | { readonly operation: "subscribeToAll"; readonly start: StartChoice; readonly filter: FilterChoice }
-  /** Cancels one of the last subscriptions. */
+  /** Cancels a recent subscription. */
   | { readonly operation: "unsubscribe"; readonly age: number };
 
-/** The call with a given operation. */
 export type CallOf<Operation extends Call["operation"]> = Extract<Call, { operation: Operation }>;
 
 export const EVENT_TYPES = ["Alpha", "AlphaBeta", "Gamma", "$Delta"] as const;
 export const STREAM_COUNT = 4;
-/** Number of different event ids in a sequence. */
+/** Number of event ids in a sequence. */
 export const EVENT_COUNT = 14;
 
-/** Streams and event ids of one sequence of calls. Both servers get the same names and ids. */
+/** Stream names and event ids of one sequence of calls. Both servers get the same ones. */
 export class Sequence implements SequenceNames {
   readonly #name = randomUUID();
   readonly streams: readonly string[];
   readonly eventIds: readonly string[] = Array.from({ length: EVENT_COUNT }, () => randomUUID());
-  /** Prefix of the first two streams and of the last stream. */
+  /** Common prefix of the first two streams and of `lastStream`, for filters. */
   readonly prefix = `${this.#name}-a`;
   /** Stream and type of the events at the end of the sequence. Every filter includes them. */
   readonly lastStream = `${this.prefix}-last`;
   readonly lastType = "AlphaLast";
-  /** Stream of events that are written only to wait for earlier writes. It is not part of the sequence. */
+  /** Stream for events whose only purpose is to wait for earlier writes. Not part of the sequence. */
   readonly settlingStream = `settling-${randomUUID()}`;
 
   constructor() {
@@ -129,10 +133,9 @@ export class Sequence implements SequenceNames {
   }
 }
 
-/** Texts by content. One event may have 1 MiB, and all events of an append together as well. */
+/** Lengths of texts. The limit is 1 MiB for one event, and 1 MiB for all events of an append together. */
 const TEXT_LENGTHS = { large: 350_000, oversized: 1_100_000 };
 
-/** Creates an event of a sequence. */
 export function createEvent({ number, type, content, hasMetadata }: EventChoice, sequence: Sequence): EventData {
   const id = sequence.eventIds[number]!;
   const metadata = hasMetadata ? { number } : undefined;
@@ -153,7 +156,6 @@ export function createEvent({ number, type, content, hasMetadata }: EventChoice,
   }
 }
 
-/** Creates an event for a metadata stream. */
 export function createRawMetadata({ type, value, isJson }: CallOf<"setRawMetadata">): EventData {
   return isJson
     ? jsonEvent({ type, data: value as Record<string, unknown> })
@@ -165,11 +167,11 @@ interface FirstUse {
   readonly revision: number;
 }
 
-/** The first stream and revision of each event id that a sequence has written. */
+/** For each event id, the stream and revision at which the sequence first wrote it. */
 export class KnownIds {
   readonly #firstUses = new Map<string, FirstUse>();
 
-  /** Adds the ids of an append that was written. `lastRevision` is the revision of the last id. */
+  /** Adds the ids of a successful append. @param lastRevision revision of the last id */
   add(stream: number, ids: readonly string[], lastRevision: number): void {
     const firstRevision = lastRevision - ids.length + 1;
     for (const [index, id] of ids.entries())
@@ -177,8 +179,8 @@ export class KnownIds {
   }
 
   /**
-   * Returns true if a stream contains all ids, and the last id long before the first one. EventStoreDB never answers
-   * such an append if it expects no exact revision, because it fails to create the answer.
+   * Returns true if a stream contains all ids, and the last id at least two revisions before the first id. EventStoreDB
+   * never answers an append of such ids unless it expects an exact revision.
    */
   hasReversedIds(stream: number, ids: readonly string[]): boolean {
     const uses = ids.map((id) => this.#firstUses.get(id));

@@ -17,17 +17,17 @@ import type { FilterChoice, Sequence, StartChoice } from "./calls.ts";
 
 interface Checkpoint {
   readonly position: Position;
-  /** Number of events that the subscription had received before. */
+  /** Number of events that arrived before the checkpoint. */
   readonly eventCount: number;
 }
 
-/** A subscription of a sequence of calls, with everything that it received. */
+/** Records everything that a subscription receives during a sequence of calls. */
 export class ComparedSubscription {
   readonly #client: EventStoreDBClient;
   readonly #sequence: Sequence;
   readonly #subscription: AllStreamSubscription | StreamSubscription;
   readonly #checkpoints: Checkpoint[] = [];
-  /** Events and signals in the order in which they arrived. */
+  /** Descriptions of events and signals in the order of arrival. */
   readonly #answers: Answer[] = [];
   /** Commit positions of the events. */
   readonly #commits: bigint[] = [];
@@ -74,17 +74,17 @@ export class ComparedSubscription {
     return subscription;
   }
 
-  /** Waits until the subscription has received all existing events. Returns what it has received. */
+  /** Waits until the subscription has caught up. Returns everything received so far. */
   async catchUp(): Promise<Answer> {
     await eventually("the subscription has caught up", () => this.#hasCaughtUp || this.#hasFailed);
     return [...this.#answers];
   }
 
   /**
-   * Waits for the last event of the sequence. Returns everything that the subscription received. A stopped subscription
-   * returns nothing, because the client may or may not have received the newest events before it stopped.
+   * Waits for the last event of the sequence. Returns everything that the subscription received, or "stopped" if it was
+   * cancelled before. After a cancellation, the number of received events is random.
    *
-   * @param lastRevisions revisions of the last events by stream; tombstoned streams have none
+   * @param lastRevisions last revision of each stream; tombstoned streams are missing
    */
   async finish(lastRevisions: ReadonlyMap<string, bigint>): Promise<Answer> {
     if (this.#isStopped) return "stopped";
@@ -140,8 +140,8 @@ export class ComparedSubscription {
   }
 
   /**
-   * Checks a property of each server, because the servers report checkpoints at different positions: a subscription
-   * that starts at the last checkpoint receives exactly the events that followed the checkpoint.
+   * Subscribes again from the last checkpoint. The new subscription must receive exactly the events after the
+   * checkpoint. Checkpoints of two servers cannot be compared, because their positions differ.
    */
   async #checkCheckpoints(): Promise<Answer> {
     const commits = this.#checkpoints.map(({ position }) => position.commit);

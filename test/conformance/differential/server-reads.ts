@@ -11,16 +11,14 @@ import { collect } from "../log-under-test.ts";
 import { type Answer, describeEvent } from "./answers.ts";
 import type { CallOf, Sequence, StartChoice } from "./calls.ts";
 
-/** Start and direction of a read of all streams. */
 interface AllStreamsRange {
   readonly fromPosition: Position | typeof END;
   readonly direction: typeof FORWARDS | typeof BACKWARDS;
 }
 
-/** Number of events per page of a backward read of all streams. */
 const BACKWARD_PAGE_EVENTS = 100;
 
-/** The reads of a sequence of calls from one server. Other clients may write to the same server. */
+/** Performs the reads of a sequence on one server. Skips events of other clients. */
 export class ServerReads {
   readonly #client: EventStoreDBClient;
   readonly #sequence: Sequence;
@@ -58,7 +56,7 @@ export class ServerReads {
     return { isLimitCorrect, ...(await this.#describeEvents(this.#iterateOwnEvents(options), cancelAfter)) };
   }
 
-  /** Converts a start to a position of all streams. The sequence starts at its first event, not at that of the log. */
+  /** Converts a start to a log position. "start" is the position before the sequence. */
   async toPosition(start: StartChoice): Promise<Position | typeof END> {
     if (start === "end") return END;
     if (start === "start") return this.#startPosition;
@@ -90,8 +88,8 @@ export class ServerReads {
   }
 
   /**
-   * Checks the maximum number of events against a read without a maximum. The answer is not compared with that of the
-   * other server, because events of other clients count, too.
+   * Checks that a read with `maxCount` returns the first events of a read without it. The events are not compared with
+   * the other server, because they can include events of other clients.
    */
   async #checkMaxCount(options: AllStreamsRange, maxCount: number): Promise<boolean> {
     const events = await collect(this.#client.readAll({ ...options, maxCount }));
@@ -111,7 +109,7 @@ export class ServerReads {
     return commit !== undefined && commit < this.#startPosition.commit;
   }
 
-  /** Describes events. Cancels the read after the given number of events. */
+  /** Describes the events of a read. @param cancelAfter number of events after which the read is cancelled */
   async #describeEvents(events: AsyncIterable<ResolvedEvent>, cancelAfter?: number) {
     const answers: Answer[] = [];
     const commits: bigint[] = [];

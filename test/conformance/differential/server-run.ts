@@ -29,7 +29,7 @@ const APPEND_OPTIONS: Readonly<Record<AppendMethod, AppendOptions>> = {
   parts: { batchAppendSize: 200 },
 };
 
-/** Clients of one server. The lenient client does not throw if an append is refused. */
+/** Two clients of one server. `lenientClient` does not throw if an append is refused. */
 export interface ServerClients {
   readonly client: EventStoreDBClient;
   readonly lenientClient: EventStoreDBClient;
@@ -60,7 +60,6 @@ export class ServerRun {
     return new ServerRun(clients, sequence, position!);
   }
 
-  /** Sends a call and returns the server's answer. */
   async send(call: Call): Promise<Answer> {
     try {
       return await this.#sendOrThrow(call);
@@ -69,7 +68,7 @@ export class ServerRun {
     }
   }
 
-  /** Ends the sequence. Returns everything that its subscriptions received, and all events of the sequence. */
+  /** Ends the sequence. Returns all its events, and everything that its subscriptions received. */
   async finish(): Promise<Answer> {
     const lastRevisions = await this.#appendLastEvents();
     const subscriptions: Answer[] = [];
@@ -81,7 +80,6 @@ export class ServerRun {
     return { subscriptions, positions, events: events.map((event) => describeEvent(event, this.#sequence)) };
   }
 
-  /** Stops the subscriptions and closes the connections. */
   async stop(): Promise<void> {
     for (const subscription of this.#subscriptions) await subscription.stop();
     // Nothing waits for these promises: they stay pending if a cancelled read has events that nobody has taken.
@@ -204,8 +202,8 @@ export class ServerRun {
   }
 
   /**
-   * Uses a stream after all its events have become older than `$maxAge`. Reads then return no event, so the answers do
-   * not depend on the time.
+   * Waits until all events of a stream are older than `$maxAge`, and then uses the stream. All reads return no event,
+   * so the answers do not depend on the time.
    */
   async #outlive(stream: number): Promise<Answer> {
     if (this.#tombstonedStreams.has(stream)) return "tombstoned";
@@ -268,7 +266,9 @@ export class ServerRun {
     return subscription === undefined ? "nothing to stop" : "stopped";
   }
 
-  /** Appends an event to each stream, so that each subscription receives an event by which its end is known. */
+  /**
+   * Appends an event to each stream. A subscription that has received this event is complete. Returns the revisions.
+   */
   async #appendLastEvents(): Promise<Map<string, bigint>> {
     const revisions = new Map<string, bigint>();
     for (const stream of [...this.#sequence.streams, this.#sequence.lastStream]) {
@@ -286,8 +286,8 @@ export class ServerRun {
 }
 
 /**
- * Waits until all earlier writes are visible. EventStoreDB acknowledges an append when the append is visible, and makes
- * appends visible in the order of the log.
+ * Waits until all earlier writes are visible. EventStoreDB acknowledges an append when it is visible. Appends become
+ * visible in log order.
  */
 function settle(client: EventStoreDBClient, { settlingStream }: Sequence) {
   return client.appendToStream(settlingStream, jsonEvent({ type: "Settled", data: {} }));

@@ -1,12 +1,12 @@
 /**
- * `npm run test:alerts`: causes the condition of each alert on a local stack that a real Prometheus observes. Checks that
- * the alert is pending, fires in time, and clears after the steps of its runbook.
+ * `npm run test:alerts`: causes the condition of each alert on a local stack with a real Prometheus. Checks that the
+ * alert becomes pending, fires in time, and clears after the steps of its runbook.
  *
  *     npm run test:alerts                            all alerts
  *     npm run test:alerts -- ServiceDown TaskOverdue   some alerts
  *
- * Prints one line for each alert: ok, FAIL or `not run`. ALERTS_STACKS is the number of stacks at the same time
- * (default: 3). `rules.ts` describes ALERTS_LONGEST.
+ * Prints one line for each alert: `ok`, `FAIL` or `not run`. ALERTS_STACKS is the number of concurrent stacks (default:
+ * 3). For ALERTS_LONGEST, see `rules.ts`.
  */
 import { ensureBuilt } from "../../../deploy/local/setup/build.mjs";
 import { PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
@@ -23,7 +23,7 @@ import { lockGroup, postgresGroup } from "./scenarios/postgres.ts";
 import { processGroup } from "./scenarios/processes.ts";
 import { dispatcherGroup, proxyGroup, receiverGroup } from "./scenarios/webhooks.ts";
 
-/** The groups that take longest come first. */
+/** Slow groups come first, so that concurrent stacks end at about the same time. */
 const groups: ScenarioGroup[] = [
   dispatcherGroup,
   lockGroup,

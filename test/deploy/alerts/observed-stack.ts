@@ -1,4 +1,7 @@
-/** A local stack that Prometheus observes, with one partner, its receiver, and a separate process that sends webhooks. */
+/**
+ * Starts a local stack and a Prometheus that scrapes it. The stack has a partner with a receiver, and a separate
+ * process for the webhooks role.
+ */
 import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
@@ -18,18 +21,20 @@ import { type Prometheus, startPrometheus } from "./prometheus.ts";
 export interface ObservedStack {
   servers: LocalStack["servers"];
   env: LocalStack["env"];
-  /** All processes of the services and servers. `dispatcher` runs the role webhooks, and `projection` the others. */
+  /**
+   * Processes of the services and servers. `dispatcher` has the role webhooks, and `projection` has the other roles.
+   */
   components: LocalStack["components"] & { dispatcher: Component };
   urls: LocalStack["urls"] & { dispatcher: string };
   world: World;
   receiver: Receiver;
   endpoint: { id: string };
   prometheus: Prometheus;
-  /** Runs `clinic …` as an operator. @throws if it fails. @returns its output */
+  /** Runs `clinic …` and returns its output. @throws {Error} if the command fails */
   runClinic(...args: string[]): Promise<string>;
   /** Runs a statement as the superuser of Postgres. */
   query(sql: string, values?: unknown[]): Promise<Record<string, unknown>[]>;
-  /** Creates appointments and reads until the returned function is called. Failed requests are not repeated. */
+  /** Sends creates and reads of appointments until the returned function is called. Does not repeat failed requests. */
   startLoad(pauseMs: number): () => void;
   stop(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** Runs Prometheus and the blackbox exporter with the configurations of `deploy/`, for the processes of a local stack. */
+/** Runs Prometheus and the blackbox exporter with the configurations in `deploy/` against a local stack. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -13,7 +13,7 @@ import { getTlsFile } from "../../support/nats-server.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 import { shortenedRules } from "./rules.ts";
 
-/** Host and port of the processes by job, and of the probed servers. */
+/** Addresses to scrape (host and port) by job name, and servers to probe. */
 export interface Targets {
   jobs: Record<string, string[]>;
   probes: { target: string; module: "postgres" }[];
@@ -21,12 +21,11 @@ export interface Targets {
 
 const alertSchema = z.object({ labels: z.record(z.string(), z.string()), state: z.enum(["pending", "firing"]) });
 
-/** A pending or firing alert. */
 export type Alert = z.infer<typeof alertSchema>;
 
 export interface Prometheus {
   listAlerts(): Promise<Alert[]>;
-  /** Evaluates a PromQL expression. @returns the values of the series */
+  /** Evaluates a PromQL expression. @returns the value of each series */
   query(expression: string): Promise<number[]>;
   stop(): void;
 }
@@ -41,7 +40,7 @@ export function findBlackboxExporter(): string | undefined {
   return findOnPath("prometheus-blackbox-exporter") ?? findOnPath("blackbox_exporter");
 }
 
-/** Starts both programs, and waits until all targets have been scraped. */
+/** Starts Prometheus, and the blackbox exporter if it is installed. Waits until every target has been scraped. */
 export async function startPrometheus(program: string, targets: Targets): Promise<Prometheus> {
   const folder = makeTestRoot();
   const { command: port, queryApi: exporterPort } = await findFreePorts();

@@ -1,6 +1,6 @@
 /**
- * Reads the alert rules. Long times of the rules are shortened for the test: `for`, windows of rates, and thresholds of
- * ages. ALERTS_LONGEST is the longest time that stays, in seconds (default: 300).
+ * Reads the alert rules and limits their times, so that the test takes minutes: `for`, windows of rates, and thresholds
+ * of ages. ALERTS_LONGEST is the limit in seconds (default: 300).
  */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -15,16 +15,16 @@ const rulesSchema = z.object({
   groups: z.array(z.object({ rules: z.array(z.object({ alert: z.string(), for: z.string().default("0s") })) })),
 });
 
-/** Returns a time of a rule as it is in the test. Seconds. */
+/** Limits a time to ALERTS_LONGEST. Seconds. */
 export const shorten = (seconds: number): number => Math.min(seconds, LONGEST_SECONDS);
 
-/** The rules with shortened times, as YAML. */
+/** The alert rules with limited times, as YAML. */
 export const shortenedRules = readFileSync(RULES_FILE, "utf8")
   .replace(/\bfor: (\d+)m$/gm, (_, minutes) => `for: ${shorten(minutes * 60)}s`)
   .replace(/\[(\d+)m\]/g, (_, minutes) => `[${shorten(minutes * 60)}s]`)
   .replace(/(_seconds.* > )(\d+)$/gm, (_, start, seconds) => `${start}${shorten(Number(seconds))}`);
 
-/** Time in seconds for which the condition of an alert must hold, by name of the alert. */
+/** Limited value of `for` in seconds, by name of the alert. */
 export const holdSeconds = new Map(
   rulesSchema
     .parse(load(shortenedRules))

@@ -1,4 +1,4 @@
-/** A scenario causes the condition of one or more alerts, and then follows the runbook. */
+/** Runs a scenario: causes the conditions of alerts, and then follows the runbook. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Alert, Prometheus } from "./prometheus.ts";
 import { holdSeconds, shorten } from "./rules.ts";
@@ -7,22 +7,22 @@ export interface ExpectedAlert {
   alert: string;
   /** Labels that the alert must have. */
   labels?: Record<string, string>;
-  /** Time from the cause until the condition holds, without the time of scrapes. Seconds. */
+  /** Time from `create` until the condition holds, without scrape intervals. Seconds. */
   delaySeconds?: number;
-  /** Time from the end of the runbook until the alert clears, without the time of scrapes. Seconds. */
+  /** Time from the end of `followRunbook` until the alert clears, without scrape intervals. Seconds. */
   clearSeconds?: number;
 }
 
 export interface Scenario {
-  /** Description of the cause. */
+  /** What `create` does, as a sentence for the report. */
   cause: string;
   alerts: ExpectedAlert[];
   create(): Promise<void>;
-  /** Checks what the runbook says about the state, and takes its steps. Called when all alerts fire. */
+  /** Checks the symptoms that the runbook describes, and performs its steps. Called when the alerts have fired. */
   followRunbook(): Promise<void>;
 }
 
-/** Scenarios that run at the same time with the same processes. */
+/** Scenarios that run concurrently on the same stack. */
 export interface ScenarioGroup {
   /** Names of all alerts of the scenarios. */
   alerts: string[];
@@ -31,7 +31,7 @@ export interface ScenarioGroup {
   start(prometheusProgram: string): Promise<{ prometheus: Prometheus; scenarios: Scenario[]; stop(): Promise<void> }>;
 }
 
-/** Result of a scenario for one alert. */
+/** Result of one alert in a scenario. */
 export interface Result {
   alert: string;
   cause: string;
@@ -40,15 +40,15 @@ export interface Result {
   times: string;
 }
 
-/** Time for scrapes, evaluations and a busy machine. Seconds. */
+/** Extra time for scrapes, evaluations and slow machines. Seconds. */
 const SLACK_SECONDS = 60;
 
 const POLL_INTERVAL_MS = 1_000;
 
-/** Longest window of a rate in the shortened rules. Seconds. */
+/** Longest window of a rate after the limit of ALERTS_LONGEST. Seconds. */
 export const WINDOW_SECONDS = shorten(15 * 60);
 
-/** Runs a scenario. Reports each alert once it has cleared or failed. */
+/** Runs a scenario. Returns a result for each alert after all of them have cleared or failed. */
 export async function runScenario(prometheus: Prometheus, scenario: Scenario): Promise<Result[]> {
   const { cause } = scenario;
   const now = () => performance.now() / 1_000;
@@ -83,7 +83,7 @@ export async function runScenario(prometheus: Prometheus, scenario: Scenario): P
   );
 }
 
-/** Waits until the alert is pending, if its rule has the time `for`, and then until it fires. */
+/** Waits until the alert fires. If its rule has `for`, first waits until the alert is pending. */
 async function awaitFiring(prometheus: Prometheus, expected: ExpectedAlert, createdAt: number) {
   const { alert, delaySeconds = 0 } = expected;
   const hold = holdSeconds.get(alert) ?? 0;
@@ -102,7 +102,7 @@ async function awaitFiring(prometheus: Prometheus, expected: ExpectedAlert, crea
   }
 }
 
-/** @param deadline in seconds of `performance.now()` */
+/** @param deadline seconds, on the clock of `performance.now()` */
 async function waitForState(
   prometheus: Prometheus,
   { alert, labels = {} }: ExpectedAlert,

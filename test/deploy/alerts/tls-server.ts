@@ -10,12 +10,12 @@ import { eventually } from "../../support/eventually.ts";
 export const TLS_HOST = "localhost";
 const SECRETS_SCRIPT = fileURLToPath(new URL("../../../deploy/container/create-secrets.sh", import.meta.url));
 
-/** Creates an authority and the certificate `localhost.crt` in a new folder. */
+/** Creates a certificate authority and the certificate `localhost.crt` in a new folder. */
 export function createCertificates(folder: string): void {
   execFileSync(SECRETS_SCRIPT, [folder, TLS_HOST], { stdio: "pipe" });
 }
 
-/** Starts a nats-server whose certificate is the file `server.crt` of the folder. @returns its process */
+/** Starts a nats-server with the certificate `server.crt` in the folder. @returns its process */
 export async function startTlsServer(folder: string, port: number): Promise<ChildProcess> {
   const file = (name: string) => JSON.stringify(path.join(folder, name));
   const tls = `tls { cert_file: ${file("server.crt")}, key_file: ${file(`${TLS_HOST}.key`)} }`;

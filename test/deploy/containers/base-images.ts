@@ -7,12 +7,12 @@ import { CACHE_FOLDER, type Engine } from "./engine.ts";
 
 const IMAGES_FOLDER = path.join(PROJECT_FOLDER, "test/deploy/containers/images");
 
-/** Image of a Debian system, from which all stand-ins are made. */
+/** Base image of all stand-ins. */
 const DEBIAN_IMAGE = "localhost/clinic-debian:sid";
 
 const PULL_TIMEOUT_MS = 120_000;
 
-/** Target in images/Containerfile of the stand-in for each image. */
+/** Patterns of image names, and the target in images/Containerfile that builds a stand-in for the image. */
 const STAND_INS: [pattern: RegExp, target: string][] = [
   [/\/node:/, "node"],
   [/\/eventstore:/, "eventstore"],
@@ -23,8 +23,7 @@ const STAND_INS: [pattern: RegExp, target: string][] = [
 ];
 
 /**
- * Provides the images. Pulls those that the engine lacks. If no registry is reachable, builds stand-ins from Debian
- * packages and tags them with the same names.
+ * Pulls missing images. If no registry is reachable, builds stand-ins from Debian packages under the same names.
  *
  * @returns names of the images that are stand-ins
  */
@@ -75,7 +74,7 @@ async function ensureDebianImage(podman: Engine["podman"]): Promise<void> {
   }
 }
 
-/** Returns the folder that images/Containerfile is built in. Gets Node and npm from the npm registry. */
+/** Returns the build context for images/Containerfile. Downloads Node and npm from the npm registry. */
 async function prepareContext(): Promise<string> {
   const folder = path.join(CACHE_FOLDER, "context");
   if (existsSync(folder)) return folder;
@@ -109,7 +108,7 @@ async function unpack(npmPackage: string, folder: string, name: string): Promise
   rmSync(`${folder}/${file}`);
 }
 
-/** Builds the image of the product with the npm settings and certificates of this machine. */
+/** Builds the product's image. Mounts the npm settings and certificates of this machine during the build. */
 export async function buildProductImage({ podman }: Engine, image: string): Promise<void> {
   const npmConfig = async (name: string) => (await runChecked("npm", ["config", "get", name])).trim();
   const mounts = [
@@ -125,7 +124,7 @@ export async function buildProductImage({ podman }: Engine, image: string): Prom
   );
 }
 
-/** Returns the base image in Containerfile. */
+/** Returns the base image that Containerfile names. */
 export function readBaseImage(): string {
   const text = readFileSync(path.join(PROJECT_FOLDER, "deploy/container/Containerfile"), "utf8");
   return /^ARG BASE_IMAGE=(\S+)$/m.exec(text)?.[1] ?? "";

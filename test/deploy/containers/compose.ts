@@ -12,7 +12,7 @@ import path from "node:path";
 import { isInstalled, runChecked } from "../process.ts";
 import { CACHE_FOLDER } from "./engine.ts";
 
-/** Returns docker-compose, the one on the PATH or else the package of Debian unstable, which is not installed. */
+/** Returns docker-compose from the PATH. Otherwise, downloads it from Debian unstable without installing it. */
 export async function findCompose(): Promise<string> {
   if (await isInstalled("docker-compose")) return "docker-compose";
   const program = path.join(CACHE_FOLDER, "docker-compose");

@@ -6,19 +6,19 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { eventually } from "../../support/eventually.ts";
 import { isInstalled, type RunOptions, run, runChecked } from "../process.ts";
 
-/** Folder of the images and of the downloaded programs. Later runs use them again. Delete it to free the space. */
+/** Folder for images and downloaded programs, which later runs reuse. Can be deleted to free disk space. */
 export const CACHE_FOLDER = "/var/tmp/clinic-deploy-test";
 
-/** Beginning of the names of installations in the cache folder, which are deleted at the end. */
+/** Name prefix of the installation folders in the cache folder. They are deleted at the end. */
 export const INSTALLATION_PREFIX = "installation-";
 
-/** Folder of the running containers' state, which a reboot deletes. */
+/** Folder with the state of the running containers. As after a reboot, a simulated crash deletes it. */
 const RUN_FOLDER = "/run/clinic-deploy-test";
 
-/** Folder of the names and addresses of all running containers of the machine, which a reboot deletes. */
+/** podman's folder with the names and addresses of all containers on this machine. A reboot deletes it. */
 const NETWORKS_FOLDER = "/run/containers/networks";
 
-/** Image of the process that holds the namespaces of a pod. */
+/** Image of the pause container, which holds the namespaces of a pod. */
 export const PAUSE_IMAGE = "localhost/clinic-pause:latest";
 
 /** podman with its own images, containers and networks, so that a test run cannot touch those of the machine. */
@@ -28,11 +28,11 @@ export interface Engine {
   version: string;
   /** Runs podman. @throws {Error} if the exit code is not 0 */
   podman(args: readonly string[], options?: RunOptions): Promise<string>;
-  /** Runs the health checks of all containers every two seconds, as systemd does. Without systemd, none run. */
+  /** Runs the health checks of all containers every two seconds. Without systemd, podman does not run them. */
   startHealthChecks(): void;
-  /** Kills all containers and the engine at once, and deletes the state that a reboot deletes. */
+  /** Simulates a power failure: kills all containers and the engine, and deletes the state that a reboot deletes. */
   crash(): Promise<void>;
-  /** Starts the engine's socket. */
+  /** Starts podman's API socket. */
   start(): Promise<void>;
   /** Removes all containers, networks, volumes and installations of the test. */
   close(): Promise<void>;
@@ -143,8 +143,10 @@ export async function startEngine(): Promise<Engine> {
 }
 
 /**
- * Removes the rules that lead published ports to former containers: a killed run and a simulated reboot leave them.
- * @param pattern extended regular expression that the comments of the rules match
+ * Removes iptables rules that forward published ports to containers that no longer exist. A killed run or a simulated
+ * reboot leaves such rules.
+ *
+ * @param pattern extended regular expression for the comments of the rules
  */
 async function removeForwarding(pattern: string): Promise<void> {
   const listRules = `iptables -t nat -S NETAVARK-HOSTPORT-DNAT | grep -E '${pattern}'`;

@@ -25,14 +25,14 @@ export interface RequestOptions {
 /** The product in containers, installed as deploy/container/README.md describes. */
 export interface Installation {
   folder: string;
-  /** Runs docker-compose. */
+  /** Runs docker-compose. Returns the exit code instead of throwing. */
   tryCompose(args: readonly string[], options?: RunOptions): Promise<CommandResult>;
   /** Runs docker-compose. @throws {Error} if the exit code is not 0 */
   compose(args: readonly string[], options?: RunOptions): Promise<string>;
   /** Runs the executable `clinic`. @throws {Error} if the exit code is not 0 */
   clinic(...args: string[]): Promise<string>;
   /**
-   * Runs shell commands that call `docker-compose`. `up` also recreates containers whose image has not changed.
+   * Runs shell commands that call `docker-compose`. `up` recreates containers even if their image has not changed.
    *
    * @throws {Error} if the exit code is not 0
    */
@@ -40,11 +40,11 @@ export interface Installation {
   /** Sends an HTTPS request to the ingress. */
   request(path: string, options?: RequestOptions): Promise<Response>;
   waitUntilReady(): Promise<void>;
-  /** Names of the containers in the installation, by service. */
+  /** Returns the name of a service's container. */
   container(service: string): string;
 }
 
-/** Copies the files, and creates the secrets and `.env`. Starts nothing. */
+/** Copies the files, and creates the secrets and `.env`. Does not start containers. */
 export async function install(engine: Engine, compose: string): Promise<Installation> {
   const root = mkdtempSync(path.join(CACHE_FOLDER, INSTALLATION_PREFIX));
   for (const name of ["container", "observability", "kubernetes"])
@@ -101,13 +101,12 @@ const RECREATING_COMPOSE = `docker-compose() {
   command "$COMPOSE_PROGRAM" "$@"
 }`;
 
-/** Services that respond to requests and have a health check. */
+/** Services that serve HTTP and have a health check. */
 export const SERVICES = ["projection", "webhooks", "command", "query-api", "audit"] as const;
 
-/** Image of the product under test. */
 export const PRODUCT_IMAGE = "localhost/clinic-service:latest";
 
-/** Returns the names of the images in compose.yaml, except the product's and those of the given services. */
+/** Returns the image names in compose.yaml, except the product's image and the images of the given services. */
 export function readImages(exceptServices: readonly string[]): string[] {
   const { services } = readYaml("container/compose.yaml")[0] as { services: Record<string, { image: string }> };
   const images = Object.entries(services).filter(([name]) => !exceptServices.includes(name));

@@ -1,6 +1,6 @@
 /**
- * `npm run test:deploy`: runs the product in containers as deploy/container/README.md describes, and prints one line for
- * each promise. Needs root, podman and Debian or docker-compose. Leaves only a cache of images in /var/tmp.
+ * `npm run test:deploy`: runs the product in containers as deploy/container/README.md describes. Prints one line for
+ * each check. Needs root, podman, and either Debian or docker-compose. Leaves only cached files in /var/tmp.
  */
 import { runEntry } from "../../../deploy/local/setup/setup-error.ts";
 import { isInstalled } from "../process.ts";

@@ -1,6 +1,6 @@
 import type { Installation, Response } from "./installation.ts";
 
-/** A clinic with a partner's application, set up by the commands in docs/operations/onboarding.md. */
+/** A clinic with a partner's application, created with the commands in docs/operations/onboarding.md. */
 export interface Partner {
   clinicId: string;
   applicationId: string;

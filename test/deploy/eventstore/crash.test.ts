@@ -8,8 +8,6 @@ import { startSeparateLog } from "../../support/own-log.ts";
 import { createClient, LogProcess, makeTemporaryDir } from "./log-process.ts";
 import { createAppendRequest, openStore, readContent, submit } from "./stored-log.ts";
 
-/** Kills the log with SIGKILL under load. */
-
 const APPENDER_COUNT = 24;
 const ROUND_COUNT = 4;
 
@@ -18,7 +16,7 @@ interface AcknowledgedEvent {
   readonly position: bigint;
 }
 
-/** Appends events to one stream. Retries each event at the same revision until it is acknowledged. */
+/** Appends events to one stream. Retries each event with the same id and revision until it is acknowledged. */
 class Appender {
   readonly stream: string;
   readonly acknowledgedEvents: AcknowledgedEvent[] = [];
@@ -28,7 +26,7 @@ class Appender {
     this.stream = stream;
   }
 
-  /** Appends events until the log is killed. The next call retries the append that was not acknowledged. */
+  /** Appends events until the log is killed. The next call starts with the append that was not acknowledged. */
   async run(client: EventStoreDBClient): Promise<void> {
     for (;;) {
       const revision = this.acknowledgedEvents.length - 1;
@@ -110,8 +108,6 @@ async function verify(dir: string, appenders: readonly Appender[]): Promise<void
   }
   await log.stop();
 }
-
-/** Backs up a running log with the commands from the README of the embedded log. */
 
 describe("a backup of the running embedded log", () => {
   it("a backup of a running log opens and contains all events that were acknowledged before the backup began", async () => {

@@ -25,8 +25,8 @@ import {
 } from "./stored-log.ts";
 
 /**
- * Damaged files. If acknowledged data is damaged, the log does not start, or reads of that data fail, with a one-line
- * error. A starting log drops only data that was never acknowledged.
+ * If acknowledged data is damaged, the log does not start, or reads of the data fail with a one-line error. At its
+ * start, the log drops only data that was never acknowledged.
  */
 
 describe("damaged files of the embedded log", () => {
@@ -152,7 +152,7 @@ describe("damaged files of the embedded log", () => {
       content = await changeAndRead(dir, (store) => appendEvents(store, 400));
     });
 
-    /** Each read must either fail or return all acknowledged events. */
+    /** Damages the files at random places. Checks that each read fails or returns all acknowledged events. */
     async function readWithDamage(trialCount: number, read: () => Promise<LogContent>) {
       const paths = [getLogPath(dir), getEndFilePath(dir)];
       const files = await Promise.all(paths.map(async (path) => ({ path, bytes: await readFile(path) })));
@@ -189,8 +189,6 @@ describe("damaged files of the embedded log", () => {
   });
 });
 
-/** Tests of the file with the acknowledged end: damage, and data after the end. */
-
 describe("the acknowledged end of the embedded log", () => {
   let dir: string;
 
@@ -212,7 +210,7 @@ describe("the acknowledged end of the embedded log", () => {
     let bytes: Buffer;
     let lines: string[];
 
-    /** Creates a log whose last write is on disk but is not yet recorded in the acknowledged end. */
+    /** Creates a log whose last write is on disk, but not yet covered by the acknowledged end. */
     beforeEach(async () => {
       acknowledgedContent = await changeAndRead(dir, (store) => appendEvents(store, 50));
       endByte = (await stat(getLogPath(dir))).size;

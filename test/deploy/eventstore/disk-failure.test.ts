@@ -24,8 +24,6 @@ import {
   submit,
 } from "./stored-log.ts";
 
-/** If the disk fails, the log stops with a one-line error and loses no acknowledged event. */
-
 const MAX_FILE_KIB = 1024;
 
 describe("the embedded log on a failing disk", () => {
@@ -101,14 +99,10 @@ describe("the embedded log on a failing disk", () => {
   });
 });
 
-/**
- * If the disk is full, appends fail but can be retried, and reads work. When the disk has space again, appends succeed.
- */
-
 const DISK_MIB = 16;
 const PAGE_BYTES = 4096;
 
-/** Appends single events to one stream, and remembers the ids of acknowledged events. */
+/** Appends events to one stream and records the ids of acknowledged events. */
 class Writer {
   readonly acknowledgedIds: string[] = [];
 

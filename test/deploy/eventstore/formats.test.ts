@@ -1,4 +1,7 @@
-/** Stored formats and the index. Records contain the bytes that the protocol sends, and checksums cover every byte. */
+/**
+ * Tests of the stored formats and of the index. Records contain the bytes that the protocol sends. Checksums cover
+ * every byte.
+ */
 import streams from "@eventstore/db-client/generated/streams_pb.js";
 import { expect } from "chai";
 import fc from "fast-check";

@@ -25,8 +25,8 @@ export class LogProcess {
   #stderr = "";
 
   /**
-   * @param fileLimitKib maximum size in KiB of the files that the process writes
-   * @param env further environment variables
+   * @param fileLimitKib maximum size of each file that the process writes; default: unlimited
+   * @param env additional environment variables
    */
   constructor(args: readonly string[], fileLimitKib?: number, env: Record<string, string> = {}) {
     const nodeCommand = buildNodeCommand("deploy/local/eventstore/main.ts", args);
@@ -73,7 +73,7 @@ export class LogProcess {
     while (!this.#stdout.includes("\n") && this.#child.stdout !== null) await once(this.#child.stdout, "data");
   }
 
-  /** Waits until standard error matches a pattern. Throws if the log exits first. */
+  /** Waits until standard error matches a pattern. @throws {Error} if the log exits first */
   async waitForOutput(pattern: RegExp): Promise<void> {
     while (!pattern.test(this.#stderr) && this.#child.stderr !== null) {
       if (this.#child.exitCode !== null) throw new Error(`the log exited: ${this.#stderr}`);

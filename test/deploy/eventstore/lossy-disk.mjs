@@ -1,7 +1,7 @@
 /**
- * Preload module that simulates a disk below the page cache, for one file. Flushes copy the writes since the last flush to
- * the "disk", a second file. One flush fails. As on Linux, the kernel then counts these writes as flushed, although only
- * the file has them.
+ * Preload module that simulates a failed flush of one file (LOSSY_FILE). A second file (LOSSY_DISK) contains only what
+ * has reached the disk: each flush copies the writes since the previous flush. Flush number LOSSY_FLUSH fails. As on
+ * Linux, the next flush then does not write the lost data again, although reads of the file still return it.
  */
 import fs from "node:fs";
 import { promisify } from "node:util";

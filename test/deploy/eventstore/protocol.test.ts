@@ -1,4 +1,4 @@
-/** Requests that the client package never sends, and features that the embedded log does not support. */
+/** Tests of requests that the client package never sends, and of features that the embedded log does not support. */
 
 import { randomUUID } from "node:crypto";
 import {

@@ -32,7 +32,7 @@ export function createProposedMessage(id: InstanceType<typeof sharedPb.UUID>, ty
   return message;
 }
 
-/** Creates the options of a read of all streams from the start. Callers can change the options. */
+/** Creates options for a read of all streams from the start. Callers can change them. */
 export function createReadOptions() {
   const textOption = new streams.ReadReq.Options.UUIDOption().setString(new shared.Empty());
   return new streams.ReadReq.Options()

@@ -8,8 +8,6 @@ import {
 } from "../../../deploy/local/eventstore/protocol/flow-controlled-writer.ts";
 import { LogProcess, makeTemporaryDir } from "./log-process.ts";
 
-/** Memory usage of a log with slow clients. */
-
 const READER_COUNT = 4;
 const EVENT_COUNT = 60;
 const EVENT_BYTES = 1_000_000;

@@ -1,4 +1,4 @@
-/** Test support: writes and reads logs without a server, and damages their files. */
+/** Writes and reads logs without a server, and damages their files. */
 
 import { randomUUID } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
@@ -21,17 +21,16 @@ export function createProposedEvent(text: string): ProposedEvent {
   return { id: randomUUID(), type: "Noted", contentType: "application/json", ...content };
 }
 
-/** Creates a write that appends new events to a stream and expects no exact revision. */
+/** Creates a write of new events that expects no specific revision. */
 export function createAppendRequest(stream: string, texts: readonly string[]): WriteRequest {
   return { kind: "append", stream, expectedRevision: ANY, events: texts.map(createProposedEvent) };
 }
 
-/** Submits a write and returns its result. */
 export function submit(store: Store, write: WriteRequest) {
   return store.submit(write, 1, NO_DEADLINE);
 }
 
-/** Appends single events to several streams, and waits until all are acknowledged. */
+/** Appends events one by one to several streams, and waits until all are acknowledged. */
 export async function appendEvents(store: Store, eventCount: number, streamCount = 20): Promise<void> {
   const groupSize = 25;
   for (let doneCount = 0; doneCount < eventCount; doneCount += groupSize) {
@@ -43,7 +42,6 @@ export async function appendEvents(store: Store, eventCount: number, streamCount
   }
 }
 
-/** Creates a log with the given number of events. */
 export async function createLog(dir: string, eventCount: number): Promise<void> {
   const store = await openStore(dir);
   await appendEvents(store, eventCount);
@@ -61,14 +59,14 @@ export async function changeAndRead(dir: string, change: (store: Store) => Promi
   }
 }
 
-/** Returns the error message of a log that fails to start. */
+/** Returns the error message of a failed start. */
 export async function getStartError(dir: string): Promise<string> {
   const { message } = await getRejection(openStore(dir));
   if (message.includes("\n")) throw new Error(`the error has more than one line: ${message}`);
   return message;
 }
 
-/** All events of a log. Each event is represented as text: its position and its stored bytes. */
+/** All events of a log, in several orders. Each event is a text with its position and stored bytes. */
 export interface LogContent {
   readonly forwardEvents: readonly string[];
   readonly backwardEvents: readonly string[];
@@ -113,12 +111,11 @@ export function getEndFilePath(dir: string): string {
   return join(dir, "events", "acknowledged");
 }
 
-/** Returns the path of the file with the events. */
 export function getLogPath(dir: string): string {
   return join(dir, "events", "log");
 }
 
-/** Flips one bit of a file. `offsetOrFraction` is in bytes, or a fraction of the file size if it is below 1. */
+/** Flips one bit of a file. @param offsetOrFraction offset in bytes, or a fraction of the file size if below 1 */
 export async function flipBit(path: string, offsetOrFraction: number): Promise<void> {
   const bytes = await readFile(path);
   const offset = offsetOrFraction < 1 ? Math.floor(bytes.length * offsetOrFraction) : offsetOrFraction;

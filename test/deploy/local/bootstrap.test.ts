@@ -6,7 +6,7 @@ import { expect } from "chai";
 import { PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
-/** Script of a fake npm, which records its arguments, waits 300 ms, and installs the packages of the lock file. */
+/** Script of a fake npm: records its arguments, waits 300 ms, and creates the package `tsx` and its lock file. */
 const FAKE_NPM = `
 const fs = require("node:fs");
 fs.appendFileSync("npm-calls", process.argv.slice(2).join(" ") + "\\n");
@@ -44,7 +44,6 @@ function makeClone(entryScript: string) {
     run: (env: NodeJS.ProcessEnv = {}) =>
       spawnSync(process.execPath, args, { ...options, env: { ...options.env, ...env }, encoding: "utf8" }),
     start: () => spawn(process.execPath, args, { ...options, stdio: ["ignore", "pipe", "ignore"] }),
-    /** Returns the number of times that npm ran. */
     countInstalls: () => readNpmCalls().split("\n").length - 1,
     readNpmCalls,
   };

@@ -9,7 +9,7 @@ import { listenOnLoopback } from "../../support/loopback.ts";
 import { sendOneRequest } from "../../support/raw-http.ts";
 import { autoStop } from "../../support/resources.ts";
 
-/** A request that the service received. */
+/** A request as the service behind the gateway received it. */
 interface ReceivedRequest {
   service: string;
   method: string;
@@ -18,7 +18,7 @@ interface ReceivedRequest {
   body: string;
 }
 
-/** Starts a service whose response describes the request that it received. */
+/** Starts a service that responds with a description of the received request. */
 function startService(service: string, port = 0) {
   const server = http.createServer({ maxHeaderSize: 65_536 }, (request, response) => {
     let body = "";
@@ -35,10 +35,7 @@ function startService(service: string, port = 0) {
   return listenOnLoopback(server, port);
 }
 
-/**
- * Starts a gateway that forwards all requests to one service. When the gateway closes, it aborts open requests
- * immediately.
- */
+/** Starts a gateway that forwards all requests to one service. On close, it aborts open requests at once. */
 async function startGatewayTo(service: net.Server, options: Partial<GatewayOptions> = {}): Promise<HttpServer> {
   const url = `http://${(await listenOnLoopback(service)).host}`;
   const upstreamUrls = { command: url, queryApi: url, audit: url };
@@ -222,7 +219,7 @@ describe("gateway", () => {
   });
 });
 
-/** Starts a service that reads the whole body and returns its length. */
+/** Starts a service that reads the request body and responds with its length. */
 function createCountingService(): http.Server {
   return http.createServer((request, response) => {
     let length = 0;

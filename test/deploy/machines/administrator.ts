@@ -1,11 +1,11 @@
-/** The administrator: a checkout of the project on this machine, with the settings that a person must choose. */
+/** Simulates the administrator's machine: a checkout of the project with all settings that the guide leaves open. */
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { runChecked } from "../process.ts";
 import { getAddresses, PUBLIC_NAME } from "./network.ts";
 
-/** Folder of the public certificates on the machines. */
+/** Folder with the public certificates on each machine. */
 const CERTIFICATES = "/etc/ssl/clinic";
 
 export interface Administrator {
@@ -16,9 +16,9 @@ export interface Administrator {
 }
 
 /**
- * Copies the project from a folder, and creates an ssh key.
+ * Copies the project and creates an ssh key.
  *
- * @param folder for the files of the administrator
+ * @param folder destination of the copy and of the key
  */
 export async function createAdministrator(projectFolder: string, folder: string): Promise<Administrator> {
   const [checkout, sshFolder, hostsPath] = [join(folder, "checkout"), join(folder, "ssh"), join(folder, "hosts")];
@@ -57,7 +57,7 @@ ${script}`,
   };
 }
 
-/** Makes the choices that the guide leaves to the reader: a certificate of a private authority. */
+/** Makes the choices that the guide leaves to the reader. Configures certificates of a private authority. */
 function chooseSettings(folder: string): void {
   replaceInFile(join(folder, "Caddyfile"), `${PUBLIC_NAME} {\n`, [
     `${PUBLIC_NAME} {\n`,

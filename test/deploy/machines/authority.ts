@@ -1,11 +1,11 @@
-/** A private authority in place of Let's Encrypt. It certifies the public name and the partner's receiver. */
+/**
+ * Private certificate authority in place of Let's Encrypt. Issues the certificates of the public name and the receiver.
+ */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { runChecked } from "../process.ts";
 
-/**
- * Creates the authority in a folder, as `ca.crt`, and a certificate for each host, as `<host>.crt` and `<host>.key`.
- */
+/** Creates the authority's certificate `ca.crt`, and `<host>.crt` and `<host>.key` for each host. */
 export async function createCertificates(folder: string, hosts: readonly string[]): Promise<void> {
   const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc"];
   const inFolder = (name: string) => join(folder, name);

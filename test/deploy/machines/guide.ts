@@ -1,6 +1,4 @@
-/** Reads the commands of a guide: the shell blocks of a Markdown document, and the machine on which each one runs. */
-
-/** Machine of the guide, or the machine of the administrator. */
+/** One of the guide's three machines, or the administrator's machine. */
 export type MachineName = "a" | "b" | "c" | "administrator";
 
 export interface Step {
@@ -30,7 +28,7 @@ export function readSteps(markdown: string): Step[] {
   return steps;
 }
 
-/** Returns the machines that a paragraph names after its last "on". */
+/** Returns the machines that the paragraph names last, after "on". */
 function readMachines(paragraph: string): MachineName[] {
   const text = paragraph.replaceAll("\n", " ");
   const [, place = ""] =

@@ -1,4 +1,4 @@
-/** Builds the image of a machine: Debian 12 with the packages that the guide requires, and systemd as first process. */
+/** Builds the image of the machines: Debian 12 with systemd and the packages that the guide requires. */
 import { createHash } from "node:crypto";
 import { chmodSync, cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -10,10 +10,10 @@ const PACKAGES = [
   ...["prometheus", "prometheus-blackbox-exporter", "prometheus-alertmanager"],
 ];
 
-/** Folder in which a machine finds the published server of EventStoreDB. */
+/** Folder on each machine into which the server of EventStoreDB is mounted. */
 export const EVENTSTORE_FOLDER = "/opt/eventstore";
 
-/** The unit of EventStoreDB's package. The settings of .NET save memory. */
+/** systemd unit of EventStoreDB's Debian package, with settings that save memory. */
 const EVENTSTORE_UNIT = `[Unit]
 Description=EventStoreDB
 After=network.target
@@ -30,7 +30,7 @@ LimitNOFILE=65536
 WantedBy=multi-user.target
 `;
 
-/** Does what the installation of EventStoreDB's package does, and creates the keys of the ssh server. */
+/** Creates the user and folders that EventStoreDB's Debian package creates, and removes cached packages. */
 const PREPARE_SCRIPT = `set -e
 useradd --system --home-dir /var/lib/eventstore --shell /usr/sbin/nologin eventstore
 install -d -o eventstore -g eventstore /etc/eventstore /var/lib/eventstore /var/log/eventstore
@@ -38,9 +38,9 @@ apt-get clean
 `;
 
 /**
- * Builds the image with debootstrap, or returns the name of the image that an earlier run has built.
+ * Builds the image with debootstrap. If an earlier run has built it, only returns its name.
  *
- * @param temporaryFolder folder for the file system while it is built
+ * @param temporaryFolder folder for the root file system during the build
  */
 export async function buildImage(temporaryFolder: string): Promise<string> {
   const inputs = JSON.stringify([PACKAGES, EVENTSTORE_UNIT, PREPARE_SCRIPT, process.version]);
@@ -66,7 +66,7 @@ export async function buildImage(temporaryFolder: string): Promise<string> {
   return image;
 }
 
-/** Returns the name of the executable in the folder of an EventStoreDB or KurrentDB server. */
+/** Returns the name of the EventStoreDB or KurrentDB executable in the folder. @throws {Error} if there is none */
 export function findExecutable(folder: string): string {
   const name = ["KurrentDB", "kurrentd", "EventStore.ClusterNode", "eventstored", "eventstored.cjs"].find((candidate) =>
     existsSync(join(folder, candidate)),

@@ -5,7 +5,10 @@ import type { Administrator } from "./administrator.ts";
 import type { Step } from "./guide.ts";
 import { runOn } from "./machine.ts";
 
-/** Results that the guide requires, by a part of the command that shows them. The commands are repeated until then. */
+/**
+ * Commands whose output must reach a state that the guide describes. They are repeated until then. `command` matches a
+ * part of a step's script.
+ */
 const expectations: { command: string; isReached: (output: string) => boolean }[] = [
   {
     command: ":2113/gossip",
@@ -22,10 +25,16 @@ const expectations: { command: string; isReached: (output: string) => boolean }[
 
 const countLines = (text: string, pattern: RegExp) => text.split("\n").filter((line) => pattern.test(line)).length;
 
-/** Time limit for the results. Prometheus shows the targets of its earlier settings for five minutes. Milliseconds. */
+/**
+ * Time limit for each expected output. Prometheus shows targets of its former settings for five minutes. Milliseconds.
+ */
 const RESULT_TIMEOUT_MS = 480_000;
 
-/** Runs the steps in order until one fails. Prints a line for each section. Returns false if a step failed. */
+/**
+ * Runs the steps and prints a line for each section. Stops at the first failed section.
+ *
+ * @returns false if a step failed
+ */
 export async function followGuide(steps: readonly Step[], administrator: Administrator): Promise<boolean> {
   for (const section of new Set(steps.map((step) => step.section))) {
     const passes = await check(`"${section}" as written`, async () => {
@@ -36,7 +45,7 @@ export async function followGuide(steps: readonly Step[], administrator: Adminis
   return true;
 }
 
-/** Runs a step on each of its machines. If it shows a result, repeats it until the result is as the guide says. */
+/** Runs a step on each of its machines. If an output is expected, repeats the step until its output matches. */
 export async function runStep({ machines, script }: Step, administrator: Administrator): Promise<void> {
   const expectation = expectations.find(({ command }) => script.includes(command));
   for (const machine of machines) {

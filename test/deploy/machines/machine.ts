@@ -1,4 +1,4 @@
-/** The three machines: containers with systemd as first process, each in a network namespace of its own. */
+/** Runs the three machines of the guide: containers with systemd, each in its own network namespace. */
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eventually } from "../../support/eventually.ts";
@@ -6,7 +6,7 @@ import { runChecked } from "../process.ts";
 import { EVENTSTORE_FOLDER, findExecutable } from "./image.ts";
 import { GATEWAY, setConnected } from "./network.ts";
 
-/** Settings that systemd needs on hosts with version 1 of cgroups. */
+/** podman settings that systemd in containers needs on hosts with cgroups v1. */
 const PODMAN_SETTINGS = `[containers]
 default_ulimits = []
 [engine]
@@ -15,13 +15,13 @@ events_logger = "file"
 runtime = "runc"
 `;
 
-/** Runtime of an EventStoreDB server that was published without a runtime of its own. */
+/** .NET runtime for an EventStoreDB server that does not include one. */
 const DOTNET_FOLDER = "/usr/share/dotnet";
 
 export const MACHINES = ["a", "b", "c"] as const;
 export type Machine = (typeof MACHINES)[number];
 
-/** Sets the settings of podman for this process, which writes them to a folder. */
+/** Writes the podman settings to the folder, and makes podman use them. */
 export function usePodmanSettings(folder: string): void {
   const path = join(folder, "containers.conf");
   writeFileSync(path, PODMAN_SETTINGS);
@@ -31,7 +31,7 @@ export function usePodmanSettings(folder: string): void {
 /**
  * Starts the machines.
  *
- * @param folder of the files that they share: the disk for backups, and the files in `files`, which appear in `/etc/ssl/clinic`
+ * @param folder shared files: `backups` is the disk for backups, and `files` is mounted as `/etc/ssl/clinic`
  * @param authorizedKey public ssh key of the administrator
  */
 export async function startMachines(
@@ -75,13 +75,12 @@ export function runOn(machine: Machine, script: string): Promise<string> {
   return runChecked("podman", ["exec", "--workdir", "/root", "--env", "HOME=/root", `machine-${machine}`, ...shell]);
 }
 
-/** Cuts the power of a machine: no packet leaves it, and no process ends in order. */
+/** Simulates a power failure: disconnects the machine from the network and kills it. */
 export async function cutPower(machine: Machine): Promise<void> {
   await setConnected(machine, false);
   await runChecked("podman", ["kill", "--signal", "KILL", `machine-${machine}`]);
 }
 
-/** Starts a machine whose power was cut. */
 export async function startMachine(machine: Machine): Promise<void> {
   await setConnected(machine, true);
   await runChecked("podman", ["start", `machine-${machine}`]);

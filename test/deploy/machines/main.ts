@@ -1,12 +1,12 @@
 /**
- * Follows deploy/machines/README.md on three machines with systemd, and stops each machine once under load. The
- * commands come from the document. Prints one line for each promise. Exits with 1 if a promise is broken.
+ * Installs the product on three machines with the commands in deploy/machines/README.md. Then stops each machine once
+ * under load. Prints one line for each check. Exits with 1 if a check failed.
  *
  *     EVENTSTORE_SERVER=<folder of a published EventStoreDB or KurrentDB server> npm run test:machines
  *
- * Without EVENTSTORE_SERVER, an embedded log outside of the machines replaces the cluster of EventStoreDB.
+ * Without EVENTSTORE_SERVER, an embedded log outside of the machines replaces the EventStoreDB cluster.
  *
- * Runs as root on Debian 12 with podman, runc and debootstrap. Needs about 8 GB of memory and 10 GB of disk.
+ * Runs as root on Debian 12 with podman, runc and debootstrap. Needs about 8 GB of memory and 10 GB of disk space.
  */
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -42,7 +42,7 @@ async function findObstacle(): Promise<string | undefined> {
 /** Functions that remove what the test has created. They run in reverse order. */
 const cleanUps: (() => unknown)[] = [];
 
-/** Starts the machines, and everything around them. */
+/** Starts the machines, the network, the name server and the partner's receiver. */
 async function prepare(folder: string) {
   const eventstoreFolder = resolve(process.env.EVENTSTORE_SERVER ?? standInFolder);
   const isStandIn = eventstoreFolder === standInFolder;
@@ -86,7 +86,7 @@ async function testGuide(folder: string): Promise<void> {
   await testLosses({ ...world, partner });
 }
 
-/** Creates appointments while each machine is lost once. Then checks that nothing acknowledged is lost. */
+/** Creates appointments while each machine is lost once. Checks that no acknowledged appointment is lost. */
 async function testLosses(world: World): Promise<void> {
   const { partner, receiver } = world;
   await check("HTTPS at the public name answers", async () => {

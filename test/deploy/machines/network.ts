@@ -1,6 +1,6 @@
 /**
- * A network of this machine that stands for the internet and the local network: a bridge with a name server, and one
- * network namespace for each machine and for the partner's receiver. Nothing leaves this machine.
+ * Simulates the internet and the local network on this machine. A bridge connects a name server and one network
+ * namespace for each machine and for the partner's receiver. No packet leaves this machine.
  */
 import { createSocket, type Socket } from "node:dgram";
 import { once } from "node:events";
@@ -8,9 +8,9 @@ import packet from "dns-packet";
 import { runChecked } from "../process.ts";
 
 const BRIDGE = "machine-br";
-/** Address of this machine in the network, of the name server, and gateway of the machines. */
+/** Address of this machine: gateway and name server of the simulated network. */
 export const GATEWAY = "198.51.100.1";
-/** Address of the partner's receiver. Webhooks are sent only to public addresses. */
+/** Address of the partner's receiver. It is public, because webhooks are sent only to public addresses. */
 const RECEIVER_ADDRESS = "11.0.0.1";
 export const PUBLIC_NAME = "clinic.example.com";
 export const RECEIVER_NAME = "hooks.example.com";
@@ -24,7 +24,7 @@ const addresses: Record<string, string[]> = {
   [RECEIVER_NAME]: [RECEIVER_ADDRESS],
 };
 
-/** Returns the addresses of a host of the network; empty if the host is unknown. */
+/** Returns the addresses of a host in the simulated network; empty if the host is unknown. */
 export const getAddresses = (host: string): string[] => addresses[host] ?? [];
 
 const ip = (command: string) => runChecked("ip", command.split(" "));
@@ -58,7 +58,7 @@ async function createNamespace(name: string, address: string): Promise<void> {
   await ip(`-n ${name} link set lo up`);
 }
 
-/** Connects a machine to the network, or disconnects it. Packets to a disconnected machine are lost. */
+/** Connects or disconnects a machine. Packets to a disconnected machine are lost. */
 export async function setConnected(machine: string, isConnected: boolean): Promise<void> {
   await ip(`link set machine-${machine} ${isConnected ? "up" : "down"}`);
 }
@@ -72,7 +72,7 @@ export async function removeNetwork(): Promise<void> {
   if (links.includes(BRIDGE)) await ip(`link del ${BRIDGE}`);
 }
 
-/** Starts the name server of the network, which knows only the hosts of the test. */
+/** Starts the name server, which knows only the hosts of the simulated network. */
 export async function startNameServer(): Promise<Socket> {
   const socket = createSocket("udp4");
   socket.on("message", (message, { port, address }) => {

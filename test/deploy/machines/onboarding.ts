@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { type Machine, runOn } from "./machine.ts";
 import type { Account } from "./partner.ts";
 
-/** Values that a person reads from an output or chooses, and a higher rate limit for the load. */
+/** Replacements in the commands: values that a person would choose or copy from an output, and a higher rate limit. */
 const CHOICES: [searched: string, replacement: string][] = [
   ["<sub of the session>", randomUUID()],
   ["clinic partner issue-credential --application $APPLICATION", "SECRET=$(<command> --json | jq -r .clientSecret)"],
@@ -13,7 +13,7 @@ const CHOICES: [searched: string, replacement: string][] = [
   ["--membership $OWNER ", "--membership $OWNER --rate-limit-per-minute 6000 "],
 ];
 
-/** @throws {Error} if the document does not contain a value that a person must choose, or a command fails */
+/** @throws {Error} if the document lacks a text in `CHOICES`, or if a command fails */
 export async function setUpClinic(machine: Machine, projectFolder: string): Promise<Account> {
   const document = readFileSync(join(projectFolder, "docs/operations/onboarding.md"), "utf8");
   let script = Array.from(document.matchAll(/^```sh\n([\s\S]*?)^```$/gm), ([, block]) => block).join("");

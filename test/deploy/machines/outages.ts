@@ -10,9 +10,9 @@ import type { Partner } from "./partner.ts";
 import type { Receiver } from "./receiver.ts";
 
 const OUTAGE_MS = 60_000;
-/** Part of the primary's outage before a person promotes a standby. Milliseconds. */
+/** Time from the loss of the primary until the standby is promoted, as a person needs time to react. Milliseconds. */
 const REACTION_MS = 20_000;
-/** Longest pause between two acknowledged creates, or between two webhooks. Elections take seconds. Milliseconds. */
+/** Longest permitted time between two acknowledged creates or two webhooks. Elections take seconds. Milliseconds. */
 const MAX_PAUSE_MS = 25_000;
 const RETURN_TIMEOUT_MS = 180_000;
 
@@ -23,7 +23,7 @@ export interface World {
   receiver: Receiver;
 }
 
-/** Stops a machine that is not the primary of Postgres. */
+/** Stops a machine that is not the Postgres primary, and starts it again. */
 export async function loseMachine(machine: Machine, world: World): Promise<void> {
   const startedAt = Date.now();
   await cutPower(machine);
@@ -33,7 +33,7 @@ export async function loseMachine(machine: Machine, world: World): Promise<void>
   await checkReturn(machine, world);
 }
 
-/** Stops the primary `a`, promotes `b`, and makes the former primary a standby, with the commands of the guide. */
+/** Stops the Postgres primary `a`, promotes `b`, and makes `a` a standby, with the commands in the guide. */
 export async function losePrimary(world: World): Promise<void> {
   const { steps, administrator } = world;
   const startedAt = Date.now();
@@ -64,7 +64,7 @@ export async function losePrimary(world: World): Promise<void> {
   await checkReturn("a", world, "b");
 }
 
-/** Checks that creates and webhooks continued since the given times (milliseconds since 1970). */
+/** Checks that creates and webhooks did not pause too long since the given times. Milliseconds since 1970. */
 async function checkPauses(
   label: string,
   { from, webhooksFrom }: { from: number; webhooksFrom: number },
@@ -81,7 +81,7 @@ async function checkPauses(
   await check(`webhooks continue ${label}${since}`, measure(receiver.arrivals.values(), webhooksFrom));
 }
 
-/** Checks that the servers and services of a machine work again, with the checks of the guide. */
+/** Checks with the commands in the guide that the servers and services of a restarted machine work. */
 async function checkReturn(machine: Machine, { steps, administrator }: World, primary: Machine = "a"): Promise<void> {
   await check(`${machine} works again after its start`, async () => {
     const startedAt = Date.now();

@@ -1,11 +1,13 @@
-/** A partner's program that creates appointments. It repeats a request with the same key until it is acknowledged. */
+/**
+ * A partner's program that creates appointments. Repeats each create with the same idempotency key until it succeeds.
+ */
 import { randomUUID } from "node:crypto";
 import type { LookupFunction } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, request } from "undici";
 import { getAddresses, PUBLIC_NAME } from "./network.ts";
 
-/** Identifiers and secret that the onboarding creates. */
+/** Ids and client secret that the onboarding creates. */
 export interface Account {
   clinic: string;
   branch: string;
@@ -15,13 +17,12 @@ export interface Account {
 }
 
 export interface Partner {
-  /** Times at which creates were acknowledged, by the id of the appointment. Milliseconds since 1970. */
+  /** Time of each acknowledged create, by appointment id. Milliseconds since 1970. */
   acknowledged: Map<string, number>;
-  /** Returns the number of creates that were repeated: without a response in time, or with another status than 201. */
+  /** Returns the number of failed creates: no response in time, or a status other than 201. */
   getRetryCount(): number;
-  /** Sends a GET request. Returns the status. */
   get(path: string): Promise<number>;
-  /** Starts to create appointments. Returns a function that stops it after all requests are acknowledged. */
+  /** Starts to create appointments. The returned function stops this and waits until all creates are acknowledged. */
   startCreating(): () => Promise<void>;
   close(): Promise<void>;
 }
@@ -32,13 +33,13 @@ const INTERVAL_MS = 250;
 const REQUEST_TIMEOUT_MS = 5_000;
 const RETRY_PAUSE_MS = 500;
 
-/** Resolves a host as a DNS server with several records: all addresses, in random order. */
+/** Resolves a host to all its addresses in random order, as DNS round robin does. */
 const lookup: LookupFunction = (host, _options, callback) => {
   const found = getAddresses(host).map((address) => ({ address, family: 4 }));
   callback(null, Math.random() < 0.5 ? found : found.toReversed());
 };
 
-/** @param authority certificate of the authority that certified the public name */
+/** @param authority certificate of the private authority */
 export function createPartner(account: Account, authority: string): Partner {
   const dispatcher = new Agent({ autoSelectFamily: true, connect: { ca: authority, lookup } });
   const acknowledged: Partner["acknowledged"] = new Map();

@@ -1,6 +1,5 @@
 /**
- * The partner's receiver of webhooks, an HTTPS server on port 443 of all addresses. Prints the id of each created
- * appointment.
+ * The partner's webhook receiver: an HTTPS server on port 443. Prints the id of each created appointment.
  *
  *     receiver-process.ts <certificate> <key>
  */

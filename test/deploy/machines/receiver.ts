@@ -1,4 +1,4 @@
-/** Runs the partner's receiver of webhooks in its network namespace. */
+/** Runs the partner's webhook receiver in its network namespace. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -7,14 +7,14 @@ import { fileURLToPath } from "node:url";
 import { RECEIVER_NAME, RECEIVER_NAMESPACE } from "./network.ts";
 
 export interface Receiver {
-  /** Times of the first webhook about the creation of each appointment, by its id. Milliseconds since 1970. */
+  /** Arrival time of the first `appointment.created` webhook, by appointment id. Milliseconds since 1970. */
   arrivals: Map<string, number>;
   close(): void;
 }
 
 const program = fileURLToPath(new URL("receiver-process.ts", import.meta.url));
 
-/** @param folder of the certificates */
+/** @param folder folder with the certificates */
 export async function startReceiver(folder: string): Promise<Receiver> {
   const arrivals: Receiver["arrivals"] = new Map();
   const certificate = ["crt", "key"].map((kind) => join(folder, `${RECEIVER_NAME}.${kind}`));

@@ -11,7 +11,7 @@ import { listReadSettings } from "../../support/setting-names.ts";
 
 const deployFolder = fileURLToPath(new URL("../../../deploy", import.meta.url));
 
-/** Folder in which containers find the secrets. */
+/** Folder of the secrets inside containers. */
 export const SECRETS_FOLDER = "/run/secrets/";
 
 /** A container of the product's image. */
@@ -21,7 +21,7 @@ export interface Container {
   env: Record<string, string>;
 }
 
-/** Starts of the services, by entry. */
+/** Start function of each service, by entry file. */
 const services: Record<string, (env: NodeJS.ProcessEnv) => Promise<unknown>> = {
   "dist/command/main.js": startCommandService,
   "dist/command/audit/main.js": startAuditService,
@@ -29,15 +29,15 @@ const services: Record<string, (env: NodeJS.ProcessEnv) => Promise<unknown>> = {
   "dist/query-api/main.js": startQueryApi,
 };
 
-/** Variables of the image that Containerfile sets. */
+/** Environment variables that Containerfile sets in the image. */
 export const IMAGE_ENV = { HOST: "0.0.0.0", PORT: "8080" };
 
-/** Reads the YAML documents of a file in the folder `deploy`. */
+/** Reads the YAML documents of a file. @param path relative to the folder `deploy` */
 export function readYaml(path: string): unknown[] {
   return loadAll(readFileSync(join(deployFolder, path), "utf8"), { schema: YAML11_SCHEMA });
 }
 
-/** Returns the memory that a process needs, according to the table in docs/operations/sizing.md. MiB. */
+/** Returns the documented memory need of a process, from docs/operations/sizing.md. MiB. */
 export function readMemoryNeed(process: string): number {
   // The documented value of the projection service includes the role webhooks.
   const need = readMemoryNeeds().get(process === "webhooks" ? "projection" : process);
@@ -52,20 +52,20 @@ function readMemoryNeeds(): Map<string, number> {
   return new Map([...rows].map(([, name = "", peak = ""]) => [name, sum(peak)]));
 }
 
-/** Converts a limit of memory, such as `512m`, `1g`, `768Mi` or `512M`, to MiB. */
+/** Converts a memory limit such as `512m`, `1g` or `768Mi` to MiB. */
 export function toMebibytes(limit: string): number {
   const [, count, unit = ""] = /^(\d+)([mMgG])i?$/.exec(limit) ?? [];
   return Number(count) * (unit.toLowerCase() === "g" ? 1024 : 1);
 }
 
-/** Time that a process needs to stop: the default of DRAIN_DELAY_MS plus 8 s, see docs/operations/operate.md. Seconds. */
+/** Time that a process may need to stop: DRAIN_DELAY_MS plus 8 s, see docs/operations/operate.md. Seconds. */
 export const STOP_SECONDS = 13;
 
 /**
- * Returns what is wrong with the variables of a container: variables that its program does not read, and missing or
+ * Lists problems in a container's environment variables: variables that its program does not read, and missing or
  * invalid settings.
  *
- * @param secretsFolder folder with the files that the containers find in SECRETS_FOLDER
+ * @param secretsFolder local folder in place of SECRETS_FOLDER
  */
 export async function findProblems({ command, env }: Container, secretsFolder: string): Promise<string[]> {
   const names = await listSettings(command, env);
@@ -81,7 +81,7 @@ export async function findProblems({ command, env }: Container, secretsFolder: s
   return [...unknownVariables.map((name) => `${name} is not read`), ...describeConfigError(requiredNames, localEnv)];
 }
 
-/** Returns the names of the secrets that the settings of a container name, directly or in connection strings. */
+/** Returns the file names of the secrets that a container uses, directly or in connection strings. */
 export function listUsedSecrets(env: Container["env"], secretsFolder: string): string[] {
   const listNames = (text: string) => [...text.matchAll(/\/run\/secrets\/([\w.-]+)/g)].map(([, name = ""]) => name);
   const namedFiles = Object.values(env).filter((value) => value.startsWith(SECRETS_FOLDER) && !value.endsWith(".crt"));
@@ -89,7 +89,7 @@ export function listUsedSecrets(env: Container["env"], secretsFolder: string): s
   return [...new Set([...Object.values(env), ...contents].flatMap(listNames))];
 }
 
-/** Returns the settings that a program reads, which can depend on its roles. The command lines read all settings, but none is required at the start. */
+/** Returns the settings that a program reads, which can depend on its roles. For `clinic`, returns all settings. */
 async function listSettings(command: readonly string[], { ROLES }: Container["env"]): Promise<(keyof Settings)[]> {
   const [program, entry = ""] = command;
   if (program === "clinic") return Object.keys(settings) as (keyof Settings)[];

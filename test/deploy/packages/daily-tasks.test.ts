@@ -72,7 +72,7 @@ describe("the archive of WAL and the daily tasks", () => {
 
   const readArchiver = async () => (await admin.query("SELECT * FROM pg_stat_archiver")).rows[0];
 
-  /** Makes Postgres archive a file again, as after a crash that lost the record of the first time. */
+  /** Makes Postgres archive a file a second time, as after a crash before it recorded the first time. */
   function archiveAgain(name: string): void {
     const statusFile = join(walFolder, "archive_status", name);
     renameSync(`${statusFile}.done`, `${statusFile}.ready`);

@@ -15,7 +15,7 @@ const SERVICES: Record<string, Upstream> = {
   ...{ "8081": "command", "8082": "queryApi", "8085": "audit" },
 };
 
-/** Interprets the matchers and the route of a Caddyfile, as far as the product's files use them. */
+/** Interprets the subset of the Caddyfile syntax that the product's files use: matchers and reverse proxies. */
 function readCaddyfile(folder: string): FindService {
   const text = readFileSync(join(import.meta.dirname, "../../../deploy", folder, "Caddyfile"), "utf8");
   const matchers = new Map(
@@ -55,7 +55,7 @@ const routeSchema = z.object({
   }),
 });
 
-/** Interprets an HTTPRoute: an exact path precedes a prefix, a longer prefix a shorter one, then a method none. */
+/** Interprets an HTTPRoute. Precedence of matches: exact path, then longest prefix, then a match with a method. */
 function readHttpRoute(): FindService {
   const { rules } = routeSchema.parse(readYaml("kubernetes/gateway.yaml")[1]).spec;
   const routes = rules.flatMap(({ matches, backendRefs: [{ name }] }) => matches.map((match) => ({ ...match, name })));

@@ -43,7 +43,7 @@ const containerSchema = z.looseObject({
 });
 const itemsSchema = z.array(z.object({ key: z.string(), path: z.string() }));
 const secretSchema = z.object({ secret: z.object({ items: itemsSchema }) });
-/** Volumes with keys of secrets, and volumes that a container can write to. */
+/** Volumes in a pod: secrets with their keys, and other volumes by name. */
 const volumeSchema = z.union([
   secretSchema.transform(({ secret }) => ({ name: undefined, items: secret.items })),
   z.object({ projected: z.object({ sources: z.array(secretSchema) }) }).transform(({ projected }) => ({

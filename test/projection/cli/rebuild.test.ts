@@ -4,8 +4,9 @@ import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/read-log.ts";
 
 describe("the progress of a run through the log", () => {
   /**
-   * Reports the progress at the given moments, and returns the printed lines. A moment consists of the seconds since
-   * the start and the position that the run has reached.
+   * Reports progress and returns the printed lines.
+   *
+   * @param moments seconds since the start, and the position reached at that time
    */
   function collectReports(endPosition: bigint, ...moments: [number, bigint][]): string[] {
     const lines: string[] = [];

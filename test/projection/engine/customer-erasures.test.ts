@@ -6,7 +6,7 @@ import { animalRegistered, appointmentRequested, customerRegistered } from "../.
 import { createReadModelDatabase, type GivenEvent } from "../../support/read-models.ts";
 import { useResource } from "../../support/resources.ts";
 
-/** Text that an erasure must remove from all rows. */
+/** Text in personal data. After an erasure, no row may contain it. */
 const SECRET = "Zebra";
 
 function createErasedEvent(customerId: string, categories: Erasure["categories"]): GivenEvent {
@@ -65,7 +65,7 @@ function createCustomer(clinicId: string) {
 describe("erasures of customers in the read models", () => {
   const database = useResource(createReadModelDatabase);
 
-  /** Returns all rows of a clinic's customers, animals, appointments and queue tickets as JSON. */
+  /** Returns all rows that can contain data of the clinic's customers, as JSON. */
   async function readRows(clinicId: string): Promise<{ table: string; row: string }[]> {
     const { rows } = await database.admin.query<{ table: string; row: string }>(
       ["customer", "animal", "appointment", "queue_ticket"]

@@ -7,7 +7,7 @@ const TYPE = "CustomerDetailsChanged";
 
 type Part = [outcome: "good" | "bad", count: number];
 
-/** Lists events of one type, each in a stream of its own, and quarantines the streams of those that fail. */
+/** Creates events of one type, each in its own stream. Quarantines the streams of the bad events. */
 function createLog(...parts: Part[]) {
   const outcomes = parts.flatMap(([outcome, count]) => Array<Part[0]>(count).fill(outcome));
   const items = outcomes.map((_, index) => {
@@ -22,7 +22,7 @@ function createLog(...parts: Part[]) {
   return { items: items as unknown as SubscriptionItem[], quarantinedStreams };
 }
 
-/** Judges batches of a log. @returns position at which the fuse blows */
+/** Processes a log in batches. @returns the position at which the fuse blows; undefined if it does not blow */
 function findBlownPosition(batchSize: number, confirmedPosition: bigint | undefined, ...parts: Part[]) {
   const { items, quarantinedStreams } = createLog(...parts);
   const confirmedTypes = new Map(confirmedPosition === undefined ? [] : [[TYPE, confirmedPosition]]);

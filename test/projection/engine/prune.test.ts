@@ -13,7 +13,9 @@ import { logger } from "../engine-world.ts";
 
 const OTHER_SCHEMA = "read_model_of_other_release";
 
-/** Longer than a process needs to take its lock again, also on a busy machine. Milliseconds. */
+/**
+ * Time after which a schema without a lock counts as unused. A process takes its lock again much sooner. Milliseconds.
+ */
 const UNUSED_MS = 60_000;
 
 describe("prune", () => {

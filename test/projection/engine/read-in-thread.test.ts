@@ -14,7 +14,7 @@ import { useResource } from "../../support/resources.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 import { createEngineWorld, createRegisteredEvent, createRenamedEvent, logger } from "../engine-world.ts";
 
-/** More events than fit into two batches, and into one message of the thread. */
+/** More events than two batches, and than one message of the thread, can hold. */
 const EVENT_COUNT = 4_500;
 
 describe("reading all of the log", () => {

@@ -13,11 +13,10 @@ import { eventually } from "../../support/eventually.ts";
 import { useResource } from "../../support/resources.ts";
 import { createEngineWorld, createRegisteredEvent, createRenamedEvent } from "../engine-world.ts";
 
-/** Number of events, large enough for two batches. */
+/** Number of events that rename the customer: enough for two batches. */
 const CHANGE_COUNT = 2_700;
-/** Number of events in one append. */
 const APPEND_COUNT = 900;
-/** Pause between two reads, so that the reads leave CPU time for the rebuilds. Milliseconds. */
+/** Pause between two reads, which leaves CPU time for the rebuilds. Milliseconds. */
 const READ_PAUSE_MS = 6;
 
 describe("a rebuild that is killed with -9", () => {
@@ -51,9 +50,9 @@ describe("a rebuild that is killed with -9", () => {
   });
 
   /**
-   * Reads more than a hundred times per second until the test ends. Each read must return exactly one complete row,
-   * either of the former tables or of the new tables. After a read of the new tables, no read may return a row of the
-   * former tables.
+   * Reads constantly until the test ends, and records wrong results. Each read must return exactly one complete row,
+   * from either the former or the new tables. After a read of the new tables, the former tables must not be visible any
+   * more.
    */
   async function keepReading(): Promise<void> {
     let latestCity = "former";
@@ -75,7 +74,7 @@ describe("a rebuild that is killed with -9", () => {
   }
 
   /**
-   * Takes a lock in a separate transaction, so that a rebuild waits for it.
+   * Opens a transaction that holds a lock for which a rebuild waits.
    *
    * @returns a function that releases the lock
    */

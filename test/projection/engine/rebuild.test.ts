@@ -32,8 +32,8 @@ describe("a rebuild under traffic", () => {
   }
 
   /**
-   * Reads the ids of the customers with the query API's database role. Also checks that the statement read the tables
-   * of only one schema, either all former tables or all new tables.
+   * Reads the ids of the customers with the query API's role. Also checks that the statement read only one schema:
+   * either the former tables or the new ones.
    */
   async function readCustomerIds(): Promise<string[]> {
     const buildSchemaSql = (table: string) =>

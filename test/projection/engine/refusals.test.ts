@@ -29,7 +29,7 @@ import {
 
 const SCHEMA = "refusing";
 
-/** Read model in which the name column holds numbers, so that Postgres refuses the name in a valid event. */
+/** Read model whose name column is numeric. Postgres therefore refuses valid events. */
 const numericNameModels: AnyReadModel[] = readModels
   .filter(({ table }) => table === customers.table)
   .map((model) => ({ ...model, columns: { ...model.columns, full_name: "numeric" as const }, indexes: [] }));

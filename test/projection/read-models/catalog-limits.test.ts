@@ -39,7 +39,7 @@ describe("the limits of the event catalog", () => {
       return key && (await loadRows(tables, model, [key]))[0];
     };
     let position = BEFORE_FIRST_EVENT;
-    /** Applies an event, and lists the columns whose stored value is not the value that the projector returned. */
+    /** Applies an event. Returns the columns whose stored value differs from the projector's result. */
     const apply = async ({ type, data, at }: ExtremeEvent): Promise<string[]> => {
       const event = createRecordedEvent({ type, data, at }, position + 1n);
       const models = readModels.filter(({ on }) => on[event.type]);
@@ -83,7 +83,7 @@ function createRecordedEvent({ type, data, at }: ExtremeEvent, position: bigint)
   return { ...validEvent, id: randomUUID(), stream, revision: position, position };
 }
 
-/** An erasure of a customer may have overwritten personal columns. */
+/** Compares rows. Ignores personal columns, because an erasure may have overwritten them. */
 function listDifferences({ table, columns, personalColumns }: AnyReadModel, expected?: Row, stored?: Row): string[] {
   if (!expected || !stored) return expected === stored ? [] : [`${table} has ${stored ? "a" : "no"} row`];
   const erasableNames = new Set(
@@ -103,7 +103,7 @@ function sortMembers(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Lists events of every type. Together, the events of a type contain each extreme value of each field. */
+/** Lists events of every type. The events of a type cover the smallest and the largest value of each field. */
 function listExtremeEvents(): ExtremeEvent[] {
   const events: ExtremeEvent[] = [];
   for (const category of categories as readonly Category[]) {
@@ -123,20 +123,24 @@ function listExtremeEvents(): ExtremeEvent[] {
 
 const CLINIC_ID = "11111111-1111-4111-8111-111111111111";
 
-/** All rows belong to one clinic, because events of another clinic may not change them, or to none. */
+/** Sets the same clinic in all events of clinics, because an event cannot change a row of another clinic. */
 function placeInClinic(value: unknown): unknown {
   const data = value as { clinicId?: string | null };
   if (typeof data.clinicId === "string") return { ...data, clinicId: CLINIC_ID };
   return data.clinicId === null ? replaceIds(data, "2") : data;
 }
 
-/** Replaces the extreme ids, so that an event has rows of its own. */
+/**
+ * Replaces the smallest and largest ids, so that the events have separate rows.
+ *
+ * @param digit first digit of the new ids
+ */
 function replaceIds<Data extends object>(data: Data, digit: string): Data {
   const text = JSON.stringify(data).replaceAll(/"[0f]{8}(-[0f]{4}){3}-[0f]{12}"/g, (id) => `"${digit}${id.slice(2)}`);
   return JSON.parse(text);
 }
 
-/** Lists resets with all events that a fixture may contain. */
+/** Lists SandboxReset events whose fixture contains every permitted event. */
 function listResets(events: readonly ExtremeEvent[]): unknown[] {
   const { shape } = sandboxStreams.events.SandboxReset;
   const fixtureEvents = events.filter((event) => shape.events.safeParse([event]).success);

@@ -7,7 +7,7 @@ import type { CatalogEventType } from "../../../shared/domain/events/catalog.ts"
 import { findPersonalFields } from "../../../shared/domain/personal-data/personal-fields.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 
-/** Read models whose rows can belong to a customer, other than the customer's own row. */
+/** Read models whose rows can refer to a customer. */
 const TABLES_OF_CUSTOMERS = ["animal", "appointment", "queue_ticket"];
 
 describe("the personal columns of the read models", () => {
@@ -37,7 +37,7 @@ describe("the personal columns of the read models", () => {
   });
 });
 
-/** Schema of the read models, with the fingerprint of their tables. */
+/** Current schema name and fingerprint. If the tables change, both must change. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_1",
   fingerprint: "2d0b2880da856d5fe842d1876d9b87e8d4c3f48fbd3f3538230f43f40d4bba9c",

@@ -32,7 +32,7 @@ const clinicId = randomUUID();
 const applicationId = randomUUID();
 const applicationEndpointId = randomUUID();
 
-/** The clinic of an event; null for the application's endpoint. */
+/** Returns the clinic of an event; null for an event about the application's endpoint. */
 function findClinicId({ data }: CatalogEvent): string | null {
   if ("clinicId" in data) return data.clinicId;
   return "endpointId" in data && data.endpointId === applicationEndpointId ? null : clinicId;
@@ -130,7 +130,7 @@ interface HistoryOptions {
   environment?: Environment;
 }
 
-/** Turns events into stored events, one second apart. */
+/** Converts events to recorded events, one second apart. */
 function recordHistory(events: readonly CatalogEvent[], options: HistoryOptions = {}): RecordedEvent[] {
   const revisions = new Map<string, bigint>();
   return events.map((event, index): RecordedEvent => {
@@ -169,7 +169,7 @@ describe("the rows of public events", () => {
     await pool.end();
   });
 
-  /** Applies events to empty read models. @returns the bodies of the public events among them */
+  /** Applies events to empty read models. @returns the bodies of the resulting public events */
   const renderBodies = (history: readonly RecordedEvent[]): Promise<WebhookBody[]> =>
     inTransaction(pool, async (client) => {
       for (const { table } of readModels) await client.query(`DELETE FROM ${READ_MODEL_SCHEMA}.${table}`);

@@ -18,7 +18,7 @@ const firstRow: Row = {
 };
 
 /**
- * Applies a rotation.
+ * Applies the rotation of a webhook secret to a row.
  *
  * @param minute time of the rotation, in minutes after noon
  * @param overlapMinutes minutes until the previous secret expires

@@ -11,7 +11,7 @@ import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { startTestServers } from "../../support/stack.ts";
 import { createWorld, type Endpoint, type World } from "../webhooks/world.ts";
 
-/** These tests start separate servers, because they stop servers and append events that no projector can process. */
+/** Uses separate servers, because the tests stop servers and append events that no projector can process. */
 describe("relay and webhooks during failures of servers", () => {
   let servers: Servers;
   let world: World;

@@ -16,7 +16,7 @@ import { makeTestRoot } from "../../support/stack.ts";
 const document = readFileSync(path.join(PROJECT_FOLDER, "docs/operations/nats.md"), "utf8");
 const machineConfig = readFileSync(path.join(PROJECT_FOLDER, "deploy/machines/nats.conf"), "utf8");
 
-/** Names for a database `clinic`, as in the document. */
+/** Names that the relay uses for a database called `clinic`, as in the document. */
 const stream = { name: "clinic_public_events_clinic", subjectPrefix: "clinic.public_events.clinic", replicas: 1 };
 const subject = `${stream.subjectPrefix}.production.sandbox.reset`;
 
@@ -141,7 +141,7 @@ function extract(text: string, pattern: RegExp): string {
   return part;
 }
 
-/** Starts the program of the document as it stands. */
+/** Starts the document's example program without changes. */
 function startExample(host: string): RunningProgram {
   const folder = makeTestRoot();
   writeFileSync(path.join(folder, "subscribe.mts"), extract(document, /^```ts\n([\s\S]*?)^```/m));
@@ -154,7 +154,7 @@ function startExample(host: string): RunningProgram {
   );
 }
 
-/** Waits until the program has printed exactly the given events. One that a killed program has fetched comes again later. */
+/** Waits until the program has printed exactly the given events, in any order. */
 async function awaitEvents(program: RunningProgram, eventIds: readonly string[]): Promise<void> {
   await eventually("the events", () => {
     const failure = program.getFailure();

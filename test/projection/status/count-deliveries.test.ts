@@ -12,7 +12,7 @@ describe("the numbers of deliveries", () => {
     await registerSender(database.pool);
   });
 
-  /** Inserts pending deliveries. One of four is due only later, and one of four is leased. */
+  /** Inserts pending deliveries. A quarter of them is due later, and a quarter is leased. */
   const insertPendingDeliveries = (count: number) =>
     database.pool.query(
       `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, event_id, event_position, next_attempt_at, failed_attempt_count,

@@ -18,7 +18,7 @@ const readEnd = (name: string) => Date.parse(new X509Certificate(readFileSync(ge
 describe("the metric of the servers' certificates", () => {
   const logger = pino({ enabled: false });
 
-  /** Returns the metric of each server as soon as all have been read. */
+  /** Returns the expiry time of each server's certificate. @param serverCount number of servers to wait for */
   async function measure(config: Parameters<typeof watchServerCertificates>[0], serverCount: number) {
     const metrics = createMetrics();
     const stop = watchServerCertificates(config, metrics, logger);

@@ -23,7 +23,7 @@ const environment = "production";
 describe("endpoints that belong to an application", () => {
   const world = useResource(createWorld);
   let receiver: Receiver;
-  /** Endpoint at the clinic. It has the same application as `endpoint`. */
+  /** Endpoint of the same application at its clinic. */
   let clinicEndpoint: Endpoint;
   let endpoint: Endpoint;
   /** Milliseconds by which the clock of the webhooks role is ahead. */
@@ -92,7 +92,7 @@ describe("endpoints that belong to an application", () => {
         [endpointId],
       )
     ).rows;
-  /** Waits for a delivery to the endpoint. Earlier events have been matched by then. */
+  /** Sends a test event and waits for its delivery. Earlier events have then been matched too. */
   const passEvent = async (of = endpoint) => {
     await world.awaitStatus(await sendTest(of), of, "delivered");
   };

@@ -9,7 +9,7 @@ import { startReceiver } from "../../support/receiver.ts";
 import { useResource } from "../../support/resources.ts";
 import { createWorld, type Endpoint } from "./world.ts";
 
-/** Each test lets the database or the log refuse what belongs to one endpoint. Another endpoint gets its webhooks. */
+/** In each test, Postgres or the log refuses data of `faultyEndpoint`. `endpoint` must still get its webhooks. */
 describe("a fault that concerns one endpoint", () => {
   const world = useResource(createWorld, "test");
   const receiver = useResource(startReceiver, "test");
@@ -32,7 +32,7 @@ describe("a fault that concerns one endpoint", () => {
       `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused' USING ERRCODE = '${sqlState}'; END $$;
        CREATE TRIGGER refuse BEFORE ${operation} ON webhooks.${table} FOR EACH ROW WHEN (${condition}) EXECUTE FUNCTION refuse()`,
     );
-  /** Requests appointments of both clinics in turn. @returns the ids of their events */
+  /** Requests appointments alternately at the clinics of both endpoints. @returns the event ids of each clinic */
   const requestAppointments = async (): Promise<[faulty: string[], other: string[]]> => {
     const request = async ({ clinicId }: Endpoint) => (await world.requestAppointment(clinicId)).eventId;
     const ids = await Promise.all([faultyEndpoint, endpoint, faultyEndpoint, endpoint].map(request));
@@ -101,7 +101,7 @@ describe("a fault that concerns one endpoint", () => {
     expect(receiver.requests).to.have.length(1);
   });
 
-  /** Runs a test while a transaction holds locks on rows of the faulty endpoint, by default on its deliveries. */
+  /** Runs a function while another transaction locks the faulty endpoint's rows in a table. */
   async function whileLocked(test: () => Promise<void>, table = "delivery"): Promise<void> {
     const locker = await world.pool.connect();
     try {
@@ -209,7 +209,7 @@ describe("a fault that concerns one endpoint", () => {
     for (const id of faultyIds) await world.awaitStatus(id, faultyEndpoint, "failed");
   });
 
-  /** Inserts due deliveries of an event to the faulty endpoint. */
+  /** Inserts due deliveries of one event to the faulty endpoint. */
   const insertPendingDeliveries = (eventId: string, deliveryIds: readonly string[]) =>
     world.pool.query(
       `WITH ids AS MATERIALIZED (SELECT unnest($1::uuid[]) AS id),

@@ -11,10 +11,10 @@ const ENDPOINT_COUNT = 49;
 /** Number of due deliveries at each endpoint of the slow application. */
 const DELIVERIES_PER_ENDPOINT = 6;
 
-/** If the slow application has at least this number of concurrent attempts, it has reached its slot limit. */
+/** Number of concurrent attempts that shows that the slow application has reached its slot limit. */
 const MIN_CONCURRENT_ATTEMPTS = 100;
 
-/** Time limit of attempts, longer than any test, so that no attempt times out. Milliseconds. */
+/** Time limit of an attempt. Longer than any test, so that no attempt times out. Milliseconds. */
 const ATTEMPT_TIMEOUT_MS = 300_000;
 
 describe("an application whose endpoints do not respond", () => {
@@ -33,7 +33,7 @@ describe("an application whose endpoints do not respond", () => {
     await awaitSlotLimit(slowEndpoint);
   });
 
-  /** Registers the endpoints of the slow application at one clinic. @returns one of the endpoints */
+  /** Registers the endpoints of the slow application. @returns one of them */
   async function registerEndpoints(url: string, environment: Environment): Promise<Endpoint> {
     const siblingEndpoint = await world.registerEndpoint(url, { environment });
     const siblingPromises = Array.from({ length: ENDPOINT_COUNT - 1 }, () =>

@@ -1,7 +1,7 @@
-/** Kills or freezes the current process when the webhooks role reaches a given step. */
+/** Kills or freezes the current process at a given step of the webhooks role. */
 import type pg from "pg";
 
-/** Pairs of steps between which the process can be killed. */
+/** Points at which the process can be killed. Each is named after the steps before and after it. */
 export const killingSteps = [
   "added | blocked",
   "blocked | released",
@@ -17,8 +17,8 @@ export const killingSteps = [
 export type KillingStep = (typeof killingSteps)[number];
 
 /**
- * For each step, an SQL statement and the time at which the process is killed: before the statement, or after its
- * result. For a commit, the name of the committed statement follows `COMMIT`.
+ * The SQL statement that marks each point, and whether the process is killed before the statement or after its result.
+ * A commit is named `COMMIT` and the last write before it.
  */
 const triggers: Record<KillingStep, { timing: "before" | "after"; statement: RegExp }> = {
   "added | blocked": { timing: "after", statement: /^add deliveries/ },
@@ -62,7 +62,7 @@ export function killAt(step: KillingStep, pool: pg.Pool, signal: NodeJS.Signals)
   });
 }
 
-/** Some statements return a row without an endpoint if they have found no delivery. */
+/** Returns false if a statement found no delivery. Some statements then return a row without an endpoint. */
 function concernsDelivery({ rows, rowCount }: pg.QueryResult): boolean {
   return rows.length === 0 ? rowCount !== 0 : rows.some(({ endpointId }) => endpointId !== null);
 }

@@ -14,7 +14,7 @@ import { useResource } from "../../support/resources.ts";
 import { runProjectionCommand } from "../engine-world.ts";
 import { createWorld, type Endpoint } from "./world.ts";
 
-/** Read models of a release that cannot process confirmed appointments. */
+/** Read models of a faulty release, which cannot process AppointmentConfirmed. */
 const brokenModels = readModels.map((model) =>
   model.table === "appointment"
     ? {

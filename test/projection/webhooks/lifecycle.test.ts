@@ -22,7 +22,11 @@ describe("the lifecycle of a delivery", () => {
 
   const disableEndpoint = (endpoint: Endpoint) =>
     world.changeEndpoint(endpoint, "WebhookEndpointDisabled", { reason: "operator" });
-  /** Rotates the endpoint's secret. Deliveries are also signed with the former secret for `overlap` milliseconds. */
+  /**
+   * Rotates the endpoint's secret. For `overlapMs`, deliveries are also signed with the former secret.
+   *
+   * @returns the secret
+   */
   async function rotateSecret(endpoint: Endpoint, overlapMs: number): Promise<string> {
     const secret = `whsec_${randomBytes(32).toString("base64")}`;
     await world.changeEndpoint(endpoint, "WebhookSecretRotated", {
@@ -32,12 +36,12 @@ describe("the lifecycle of a delivery", () => {
     });
     return secret;
   }
-  /** Waits for the delivery of a new appointment. */
+  /** Requests an appointment and waits for its delivery. */
   const deliver = async (endpoint: Endpoint) => {
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await world.awaitStatus(eventId, endpoint, "delivered");
   };
-  /** Requests an appointment, and waits until the receiver has refused its webhook for an hour. */
+  /** Requests an appointment. Waits until its receiver has asked for a retry after an hour. @returns the event's id */
   const deferDelivery = async (endpoint: Endpoint) => {
     receiver.setDefaultReaction({ status: 503, headers: { "Retry-After": "3600" } });
     const { eventId } = await world.requestAppointment(endpoint.clinicId);

@@ -14,7 +14,7 @@ describe("webhooks of an application with access to linked animals", () => {
   let currentProjectors: Role;
   let receiver: Receiver;
   let endpoint: Endpoint;
-  /** Endpoint of an application that may see all animals of the same clinic. */
+  /** Endpoint at the same clinic. Its application may see all animals. */
   let inHouseEndpoint: Endpoint;
   let animalId: string;
 
@@ -52,7 +52,7 @@ describe("webhooks of an application with access to linked animals", () => {
   const requestAppointment = (ofAnimalId: string | null = animalId) =>
     world.requestAppointment(endpoint.clinicId, { animalId: ofAnimalId });
   const countRequests = () => receiver.requests.filter(({ path }) => path === "/own").length;
-  /** Waits for a delivery of a later event to the other endpoint. An earlier event has been matched by then. */
+  /** Waits until a new event is delivered to `inHouseEndpoint`. Earlier events have then been matched too. */
   async function passLaterEvent(): Promise<void> {
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await world.awaitStatus(eventId, inHouseEndpoint, "delivered");

@@ -15,8 +15,8 @@ describe("endpoints that get an event", () => {
   });
 
   /**
-   * Returns the ids of the endpoints that have a delivery of an event. First waits for the delivery of a later
-   * appointment, because events are processed in order.
+   * Returns the ids of the endpoints that get an event. First waits for the delivery of a later event to
+   * `witnessEndpoint`.
    */
   const listEndpointIds = async (eventId: string, witnessEndpoint: Endpoint) => {
     const { eventId: lastEventId } = await world.requestAppointment(witnessEndpoint.clinicId);

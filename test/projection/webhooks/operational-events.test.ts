@@ -39,7 +39,7 @@ describe("operational events", () => {
     receiver = await startReceiver();
   });
 
-  /** Registers an endpoint with its own path that receives only operational events. */
+  /** Registers an endpoint that receives only the given operational events. @param path path of its URL */
   async function registerObserver(path: string, siblingEndpoint: Endpoint, ...types: OperationalEventType[]) {
     const endpoint = await world.registerEndpoint(`${receiver.url}${path}`, { siblingEndpoint });
     await world.changeEndpoint(endpoint, "WebhookEndpointChanged", { events: [], operationalEvents: types });
@@ -54,7 +54,7 @@ describe("operational events", () => {
       .map((body) => schemas[body.type as OperationalEventType].parse(body));
   const awaitBody = (path: string, count = 1) =>
     eventually(`event ${count} at ${path}`, async () => listBodies(path)[count - 1]);
-  /** Waits until all earlier events are processed: delivers one more appointment event to the endpoint. */
+  /** Sends one more event to the endpoint and waits for its outcome. Earlier events have then been processed too. */
   async function deliverAppointment(endpoint: Endpoint, outcome: "failed" | "delivered"): Promise<void> {
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await world.awaitStatus(eventId, endpoint, outcome);

@@ -21,7 +21,7 @@ describe("an endpoint with the order `appointment`", () => {
     receiver.requests.length = 0;
   });
 
-  /** Appends events of an appointment. @returns the ids of their events */
+  /** Reschedules an appointment `count` times. @returns the event ids */
   async function reschedule(appointmentId: string, count: number): Promise<string[]> {
     const eventIds: string[] = [];
     for (let n = 1; n <= count; n += 1) {
@@ -31,14 +31,14 @@ describe("an endpoint with the order `appointment`", () => {
     return eventIds;
   }
   const awaitStatus = (eventId: string, status: string) => world.awaitStatus(eventId, endpoint, status);
-  /** Returns the revisions in the requests about an appointment, in order. */
+  /** Returns the revisions of an appointment in the received requests, in order. */
   const listRequests = (appointmentId: string, path = "/") =>
     receiver.requests
       .filter((request) => request.path === path)
       .map(({ body }) => JSON.parse(body))
       .filter(({ data }) => data.appointment?.id === appointmentId)
       .map(({ data }) => data.appointment.revision);
-  /** Sets the reactions to the events of one appointment, by revision. All other requests get the response 200. */
+  /** Sets the receiver's reactions to the events of one appointment, by revision. Other requests get 200. */
   const setReactions = (appointmentId: string, reactions: Parameters<Receiver["queueReactions"]>) =>
     receiver.chooseReactions(({ body }) => {
       const { appointment } = JSON.parse(body).data;

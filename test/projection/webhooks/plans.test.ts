@@ -15,7 +15,7 @@ import { createLogger } from "../../../shared/runtime/logger.ts";
 import { useResource } from "../../support/resources.ts";
 import { createWorld, type Endpoint, LEASE, registerSender } from "./world.ts";
 
-/** Number of executions after which Postgres keeps the plan of a prepared statement. */
+/** Number of executions after which Postgres no longer changes the plan of a prepared statement. */
 const EXECUTIONS_BEFORE_KEPT_PLAN = 6;
 
 describe("the plans of the statements about pending deliveries", () => {
@@ -52,10 +52,9 @@ describe("the plans of the statements about pending deliveries", () => {
   });
 
   /**
-   * Inserts pending deliveries of the endpoint and of 19 other endpoints, in equal numbers.
+   * Inserts pending deliveries, distributed evenly over the endpoint and 19 other endpoints.
    *
-   * @param areOrdered if true, each appointment has ten deliveries, of which nine are blocked. The first waits for
-   *   a retry
+   * @param areOrdered if true, each appointment has ten deliveries. The first waits for a retry and blocks the others
    */
   const insertDeliveries = (count: number, areOrdered = false) =>
     world.pool.query(
@@ -75,7 +74,7 @@ describe("the plans of the statements about pending deliveries", () => {
       [endpoint.endpointId, endpoint.clinicId, endpoint.applicationId, count, areOrdered],
     );
 
-  /** Searches, claims up to four deliveries and records their outcomes. @returns the number of claimed deliveries */
+  /** Finds due endpoints, claims up to four deliveries and records their outcomes. @returns the number of deliveries */
   async function deliver(verdict: Verdict): Promise<number> {
     const { endpointId, applicationId } = endpoint;
     const now = Date.now();
@@ -153,7 +152,7 @@ describe("the plans of the statements about pending deliveries", () => {
     await world.awaitRows("public_event", "event_id = $1", [eventId]);
     await world.stopRoles(projectors);
     await world.pool.query("TRUNCATE webhooks.delivery, webhooks.pending_delivery");
-    /** Copies the row of a read model, with other values in some columns. */
+    /** Copies the rows of a read model `count` times, with changed columns. */
     const copyRows = (table: string, condition: string, changes: string, count: number) =>
       world.pool.query(
         `INSERT INTO ${READ_MODEL_SCHEMA}.${table}

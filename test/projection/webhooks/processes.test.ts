@@ -13,9 +13,9 @@ import { createWorld, type Endpoint } from "./world.ts";
 interface ChildOptions {
   timeoutMs: number;
   retryScheduleSeconds?: number[];
-  /** Step at which the process sends itself the signal. */
+  /** Step at which the process sends `signal` to itself; default: never. */
   step?: KillingStep;
-  /** By default, SIGKILL. */
+  /** Default: SIGKILL. */
   signal?: NodeJS.Signals;
 }
 

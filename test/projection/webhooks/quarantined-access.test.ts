@@ -24,7 +24,7 @@ const link = ({ endpoint: { applicationId, clinicId }, animalId }: Access): Cata
   },
 });
 
-/** An event of the stream that grants access, by category. It changes no access. */
+/** A further event of a stream that grants access, by category. The event itself does not change the access. */
 const LATER_EVENTS: Record<string, (access: Access) => { id: string; event: CatalogEvent }> = {
   partnerApplication: ({ endpoint: { applicationId } }) => ({
     id: applicationId,
@@ -41,10 +41,10 @@ const LATER_EVENTS: Record<string, (access: Access) => { id: string; event: Cata
   animalConsent: (access) => ({ id: access.animalId, event: link(access) }),
 };
 
-/** Without these rows, webhooks are sent, because no delivery depends on them. */
+/** Categories whose quarantine does not stop webhooks, because no delivery depends on their rows. */
 const IRRELEVANT_CATEGORIES = ["membership", "clinic"];
 
-/** Read models of a release that cannot process any event of a category after a time. */
+/** Read models of a faulty release, which cannot process events of a category since a given time. */
 const createBrokenModels = (category: string, brokenSince: string) =>
   readModels.map((model) => {
     const throwIfBroken = (event: RecordedEvent) => {
@@ -82,7 +82,7 @@ describe("webhooks while a stream that grants access is quarantined", () => {
   const listSentIds = (path: string) =>
     receiver.requests.filter((request) => request.path === path).map(({ body }) => JSON.parse(body).id as string);
 
-  /** Starts projectors that quarantine the stream of a category with the next event. */
+  /** Starts projectors of a faulty release. They quarantine the category's stream at its next event. */
   async function breakStream(category: string): Promise<Role> {
     const { id, event } = LATER_EVENTS[category]!(access);
     const brokenProjectors = startProjectors({
@@ -94,7 +94,7 @@ describe("webhooks while a stream that grants access is quarantined", () => {
     return brokenProjectors;
   }
 
-  /** Quarantines a stream of the category, and then sends an event that only the other endpoint receives. */
+  /** Quarantines the category's stream. Then requests an appointment that only `otherEndpoint` receives. */
   async function quarantine(category: string) {
     const projectors = world.start.projectors();
     const firstId = await requestAppointment();
@@ -107,7 +107,7 @@ describe("webhooks while a stream that grants access is quarantined", () => {
     return { firstId, missedId, brokenProjectors };
   }
 
-  /** Replaces broken projectors by those of a release that can process the stream, and rebuilds the read models. */
+  /** Stops the faulty projectors, rebuilds the read models with this release, and starts its projectors. */
   async function rebuild(brokenProjectors: Role): Promise<void> {
     await brokenProjectors.stop();
     expect((await runProjectionCommand(world, "rebuild")).code).to.equal(0);

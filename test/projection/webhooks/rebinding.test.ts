@@ -15,7 +15,7 @@ const HOST_NAME = "hooks.partner.example";
 
 describe("a host name that resolves to a private address after the check", () => {
   let dnsServer: DnsServer;
-  /** Server at the private address to which the host name resolves later. */
+  /** Server at a private address. The host name resolves to this address later. */
   let privateServer: Awaited<ReturnType<typeof listenOnLoopback>>;
   let connectionCount = 0;
 

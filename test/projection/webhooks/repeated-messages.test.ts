@@ -8,7 +8,7 @@ import { startReceiver } from "../../support/receiver.ts";
 import { useResource } from "../../support/resources.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
 
-/** Deliveries depend only on the rows of the read models. Messages only wake the dispatcher. */
+/** Deliveries depend only on rows in Postgres. NATS messages only wake the dispatcher. */
 describe("deliveries if messages in NATS are wrong or missing", () => {
   let world: World;
   const receiver = useResource(startReceiver, "test");
@@ -22,7 +22,7 @@ describe("deliveries if messages in NATS are wrong or missing", () => {
     await natsConnection?.close();
   });
 
-  /** Requests and confirms an appointment, and waits for both deliveries. */
+  /** Requests and confirms an appointment, and waits for both deliveries. @returns the event ids */
   async function deliver({ clinicId }: Endpoint, endpoint: Endpoint): Promise<string[]> {
     const { appointmentId, eventId } = await world.requestAppointment(clinicId);
     const eventIds = [eventId, await world.changeAppointment(appointmentId, "AppointmentConfirmed")];
@@ -75,7 +75,7 @@ describe("deliveries if messages in NATS are wrong or missing", () => {
     world.start.webhooks();
     const eventIds = await deliver(endpoint, endpoint);
     const relay = world.start.relay();
-    /** Waits until the stream contains the public events of the day. */
+    /** Waits until the NATS stream contains all public events. */
     const awaitMessages = () =>
       eventually("the messages", async () => {
         const { rowCount } = await world.pool.query(

@@ -34,7 +34,7 @@ describe("replays of several deliveries", () => {
 
   const deps = () => ({ pool: world.pool, logger: createLogger("test", "silent") });
 
-  /** Requests appointments, and inserts their deliveries with a status. @returns the ids of the deliveries */
+  /** Requests appointments, and inserts their deliveries with a given status. @returns the delivery ids */
   async function insertDeliveries(count: number, status: string, createdAt = toHoursAgo(1)) {
     const insertDelivery = async (n: number) => {
       const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);
@@ -54,7 +54,7 @@ describe("replays of several deliveries", () => {
     return Promise.all(Array.from({ length: count }, (_, n) => insertDelivery(n)));
   }
 
-  /** Appends a request, and waits until the read models contain it. */
+  /** Appends a request for a replay, and waits until the read models contain it. */
   async function requestReplay(changes: Partial<Requested> = {}) {
     const options = {
       since: toHoursAgo(2),
@@ -74,7 +74,7 @@ describe("replays of several deliveries", () => {
     );
     return Object.fromEntries(rows.map(({ status, count }) => [status, Number(count)]));
   };
-  /** Waits until the log contains the end of a replay. */
+  /** Waits until the log contains the end of a replay. @returns the data of WebhookReplayCompleted */
   const awaitEnd = (replayId: string) =>
     eventually("the end of the replay", async () => {
       const events = await world.log.read<WebhookReplayEvent>(`webhookReplay-${replayId}`);

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import type { SendResult } from "../../../projection/webhooks/send/send.ts";
 
-/** URL of an attempt, and its route: an egress proxy, or a port on loopback. */
+/** URL of an attempt, and where it really connects to: an egress proxy, or a port on loopback. */
 export type TrustedAttempt = { url: string } & ({ proxyUrl: string } | { port: number });
 
 /**

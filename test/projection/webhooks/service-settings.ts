@@ -1,7 +1,7 @@
-/** Settings of the service in a world. Processes that tests start import them without the world's code. */
+/** Settings of the service in tests. A separate file, so that child processes do not load the code of `world.ts`. */
 
-/** Prefix of the header names. */
+/** Prefix in the names of HTTP headers. */
 export const BRAND = "SERVICE";
 
-/** Keys that encrypt the secrets of endpoints. */
+/** Keys that encrypt webhook secrets. */
 export const SECRET_KEYS = { current: "k1", keys: { k1: Buffer.alloc(32, 7).toString("base64") } };

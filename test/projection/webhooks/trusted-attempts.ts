@@ -1,6 +1,6 @@
 /**
- * Makes attempts in a separate process, because Node reads NODE_EXTRA_CA_CERTS only at its start. The variable ATTEMPTS
- * holds the attempts as JSON, as described in `run-trusted-attempts.ts`. Prints the results as JSON.
+ * Program that makes webhook attempts. A separate process, because Node reads NODE_EXTRA_CA_CERTS only at its start.
+ * Reads the attempts from the variable ATTEMPTS (JSON, see `run-trusted-attempts.ts`) and prints the results as JSON.
  */
 
 import { type Connections, createConnections } from "../../../projection/webhooks/send/connections.ts";
@@ -33,7 +33,7 @@ for (const { url, ...route } of JSON.parse(process.env.ATTEMPTS ?? "") as Truste
 }
 process.stdout.write(JSON.stringify(results));
 
-/** Leads all requests to a port on loopback. */
+/** Makes all requests connect to a port on loopback. */
 function routeToLoopback(connections: Connections, port: number): Connections {
   return {
     ...connections,

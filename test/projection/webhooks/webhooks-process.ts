@@ -1,6 +1,6 @@
 /**
- * Process with only the webhooks role. A test can kill the process, or let the process kill itself at a given step. The
- * variable WORLD holds the settings as JSON. The process prints `loaded`, starts the role after any input, and prints
+ * Process with only the webhooks role, which a test can kill. It can also kill itself at a given step. The variable
+ * WORLD contains the settings as JSON. The process prints `loaded`, starts the role after any input, and then prints
  * `ready`.
  */
 import { once } from "node:events";

@@ -12,7 +12,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   const world = useResource(createWorld);
   let receiver: Receiver;
   let endpoint: Endpoint;
-  /** Endpoint of another application at the same origin. For this application, the origin stays approved. */
+  /** Endpoint of another application at the same origin, which stays approved for that application. */
   let otherEndpoint: Endpoint;
   /** Milliseconds by which the clock of the webhooks role is ahead. */
   let clockAheadMs = 0;
@@ -26,9 +26,8 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   });
 
   /**
-   * Appends the event of an operator's command, and waits until the read models show the change. Running the command
-   * itself would open a second client in this process. Closing that client would make pending appends of the first
-   * client fail.
+   * Appends the event of an operator's command, and waits until the read models contain it. The test does not run the
+   * command, because closing the command's client would make pending appends of the test's client fail.
    */
   async function appendOperatorEvent(
     type: "WebhookOriginApproved" | "WebhookOriginWithdrawn",
@@ -43,7 +42,9 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   const countRequests = () => receiver.requests.filter(({ path }) => path === "/own").length;
   const waitUntilDelivered = (eventId: string, targetEndpoint = endpoint) =>
     world.awaitStatus(eventId, targetEndpoint, "delivered");
-  /** Waits for two deliveries to the other endpoint. A delivery that was due earlier would have been sent by then. */
+  /**
+   * Waits for two new deliveries to `otherEndpoint`. Deliveries that were due before them would have been sent by then.
+   */
   async function deliverToOtherEndpoint(): Promise<void> {
     for (let round = 0; round < 2; round += 1)
       await waitUntilDelivered((await world.requestAppointment(otherEndpoint.clinicId)).eventId, otherEndpoint);

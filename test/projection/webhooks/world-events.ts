@@ -26,9 +26,9 @@ export interface EndpointOptions {
   branchIds: string[] | null;
   animalAccess: AnimalAccess;
   ordering: DeliveryOrdering;
-  /** True for an endpoint that receives the events about the access of its application. */
+  /** If true, the endpoint receives events about the access of its application. */
   belongsToApplication: boolean;
-  /** Existing endpoint. The new endpoint gets the same application and installation. */
+  /** Existing endpoint whose application and installation the new endpoint uses. */
   siblingEndpoint: Endpoint;
 }
 
@@ -74,8 +74,7 @@ export function createAppender(log: EventLog) {
 }
 
 /**
- * Registers an endpoint. If `options.siblingEndpoint` is absent, first registers an application and installs it at a
- * clinic.
+ * Registers an endpoint. Without `options.siblingEndpoint`, first registers an application and installs it at a clinic.
  */
 export async function registerEndpoint(
   append: Append,

@@ -1,6 +1,6 @@
 /**
- * Runs projectors, relay and webhooks in the test's process. Each world has a separate database. It also has a separate
- * event log unless EVENTSTORE_URL is set, so that its roles do not process the events of other tests.
+ * Runs projectors, relay and webhooks in the test's process. Each world has its own database. Unless EVENTSTORE_URL is
+ * set, it also has its own event log, so that its roles do not process events of other tests.
  */
 import { randomUUID } from "node:crypto";
 import type pg from "pg";
@@ -61,7 +61,7 @@ export interface Delivery {
   }[];
 }
 
-/** A lease for claims in tests without a webhooks role, see `registerSender`. */
+/** Lease for claims in tests without a webhooks role. Requires `registerSender`. */
 export const LEASE = { senderId: randomUUID(), leaseMs: 60_000 };
 
 export const registerSender = (pool: pg.Pool) =>
@@ -71,14 +71,14 @@ export const registerSender = (pool: pg.Pool) =>
 export interface WorldServers {
   eventstoreUrl: string;
   natsUrl: string;
-  /** Further settings of the connection to NATS. */
+  /** Additional settings of the NATS connection. */
   nats?: Partial<NatsSettings>;
   databaseUrl: string;
 }
 
 export type World = Awaited<ReturnType<typeof createWorld>>;
 
-/** @param servers servers to use. The given database is migrated. Every other server is a shared or new test server. */
+/** @param servers servers to use instead of test servers. A given database gets the migrations and read models */
 export async function createWorld(servers: Partial<WorldServers> = {}) {
   const database = servers.databaseUrl === undefined ? await createDatabaseWithReadModels() : undefined;
   const ownLog = servers.eventstoreUrl === undefined ? await startOwnLog() : undefined;
@@ -142,13 +142,13 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
       append(`webhookEndpoint-${endpointId}`, { type, data: { endpointId, ...data } } as WebhookEndpointEvent, {
         environment: "production",
       }),
-    /** Appends a request for a replay of the delivery of an event. @returns the delivery's id */
+    /** Requests a replay of an event's delivery. @returns the delivery's id */
     async requestReplay(eventId: string, endpoint: Endpoint) {
       const deliveryId = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
       await world.requestReplays(endpoint, { deliveryIds: [deliveryId], since: null, statuses: ["failed", "skipped"] });
       return deliveryId;
     },
-    /** Appends a request for a replay of several deliveries, by default of those that failed on a day. @returns its id */
+    /** Requests a replay of several deliveries, by default of those that failed on one day. @returns the replay's id */
     async requestReplays({ endpointId, applicationId, clinicId }: Endpoint, changes: object = {}) {
       const replayId = randomUUID();
       const selection = { deliveryIds: null, since: "2026-01-01T00:00:00.000Z", until: "2026-01-02T00:00:00.000Z" };
@@ -157,12 +157,12 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
       await append(`webhookReplay-${replayId}`, { type: "WebhookReplayRequested", data: { ...data, ...changes } });
       return replayId;
     },
-    /** Records events in the log, as the webhooks role does. @returns their number */
+    /** Appends unrecorded events to the log, as the webhooks role does. @returns their number */
     async recordEvents(unrecordedEvents: readonly UnrecordedEvent[], options: Partial<RecordOptions> = {}) {
       await recordEvents({ client, pool, log, logger, ...options }, unrecordedEvents);
       return unrecordedEvents.length;
     },
-    /** Waits until the check accepts the delivery of an event to an endpoint. */
+    /** Waits until `check` returns true for the delivery of an event to an endpoint. */
     waitForDelivery: (
       eventId: string,
       endpoint: Endpoint,
@@ -180,7 +180,7 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
     /** Waits until the delivery of an event to an endpoint has a status. */
     awaitStatus: (eventId: string, endpoint: Endpoint, wantedStatus: string, timeoutMs?: number) =>
       world.waitForDelivery(eventId, endpoint, ({ status }) => status === wantedStatus, timeoutMs),
-    /** Waits until the first attempt at a delivery has got a response with a status. */
+    /** Waits until the first attempt of a delivery has got a response with the status. */
     awaitFirstResponse: (eventId: string, endpoint: Endpoint, statusCode: number) =>
       world.waitForDelivery(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === statusCode),
     listEventTypes: async (stream: string): Promise<string[]> => (await log.read(stream)).map(({ type }) => type),
@@ -191,13 +191,13 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
       );
       return rows[0];
     },
-    /** Waits until the read models show a status of an endpoint. */
+    /** Waits until the read models contain the endpoint with the given status. */
     awaitEndpointStatus: (endpoint: Endpoint, status: string) =>
       eventually(`the endpoint ${status}`, async () => {
         const state = await world.readEndpointState(endpoint);
         return state?.status === status && state;
       }),
-    /** Waits until a number of rows of a read model meet a condition. */
+    /** Waits until exactly `count` rows of a read model meet the condition. */
     awaitRows: (table: string, condition: string, values: unknown[] = [], count = 1) =>
       eventually(`${count} rows of ${table}`, async () => {
         const sql = `SELECT FROM ${READ_MODEL_SCHEMA}.${table} WHERE ${condition}`;

@@ -12,7 +12,7 @@ import { queryEnvironment } from "../../support/query-environment.ts";
 import { useResource } from "../../support/resources.ts";
 import { findGeneratorFaults } from "./generator-faults.ts";
 
-/** Schemas that permit no additional members: requests, and the bodies that the portal's contract calls closed. */
+/** Names of the schemas that permit no additional members: requests, and closed bodies of the portal's contract. */
 const closedSchemas = {
   partner: /Request$/,
   portal:

@@ -4,14 +4,14 @@ import type { PartnerResponse } from "../../support/partner.ts";
 import type { Origins, PartnerContractWorld, SandboxPartner } from "./partner-world.ts";
 import { createClinicHeaders, type PartnerRequest, type RequestFactory, send } from "./sandbox-request.ts";
 
-/** Owner of endpoints: the application, alone or at its clinic. */
+/** Owner of endpoints: the application, or the application at its clinic. */
 interface EndpointOwner {
   /** Path of the list of endpoints. */
   path: string;
   createHeaders(partner: SandboxPartner): Record<string, string>;
   newEndpointBody: { url: string; events: string[] };
   createChanges(partner: SandboxPartner): object;
-  /** Returns the clinic of deliveries. */
+  /** Returns the clinic of the endpoint's deliveries; null without a clinic. */
   getClinicId(partner: SandboxPartner): string | null;
 }
 
@@ -34,7 +34,7 @@ export const applicationOwner: EndpointOwner = {
   getClinicId: () => null,
 };
 
-/** Creates a request for each operation on the endpoints of an owner. */
+/** Creates a factory of valid requests for each operation on an owner's endpoints. */
 export function createEndpointRequests(owner: EndpointOwner): Record<EndpointOperationId, RequestFactory> {
   const { createHeaders } = owner;
   const toCreation: RequestFactory = (partner) => ({
@@ -43,9 +43,8 @@ export function createEndpointRequests(owner: EndpointOwner): Record<EndpointOpe
     headers: createHeaders(partner),
     body: owner.newEndpointBody,
   });
-  /** Id of the endpoint that was created last. */
   let lastEndpointId: string | undefined;
-  /** Log position of the last write. A read with this position reflects the write. */
+  /** Log position of the last write, so that reads reflect it. */
   let position = "0";
   const createReadHeaders = (partner: SandboxPartner) => ({
     ...createHeaders(partner),
@@ -59,8 +58,8 @@ export function createEndpointRequests(owner: EndpointOwner): Record<EndpointOpe
   }
 
   /**
-   * Returns the path of a new endpoint, or of an unknown endpoint if the partner may not create endpoints. Revokes the
-   * endpoint that was created before, because the number of endpoints is limited.
+   * Returns the path of a new endpoint. Revokes the previous one, because the number of endpoints is limited. Only the
+   * unrestricted partner may create endpoints; for other partners, returns the path of an unknown endpoint.
    */
   async function createEndpoint(partner: SandboxPartner, world: PartnerContractWorld): Promise<string> {
     if (partner !== world.unrestrictedPartner) return `${owner.path}/${randomUUID()}`;
@@ -72,7 +71,7 @@ export function createEndpointRequests(owner: EndpointOwner): Record<EndpointOpe
     return `${owner.path}/${lastEndpointId}`;
   }
 
-  /** Returns the path of a new failed delivery, or of an unknown delivery if the partner may not create endpoints. */
+  /** Returns the path of a new failed delivery; for a restricted partner, the path of an unknown delivery. */
   async function createDelivery(partner: SandboxPartner, world: PartnerContractWorld): Promise<string> {
     const endpointPath = await createEndpoint(partner, world);
     const isUnrestricted = partner === world.unrestrictedPartner;
@@ -82,7 +81,7 @@ export function createEndpointRequests(owner: EndpointOwner): Record<EndpointOpe
     return `${endpointPath}/deliveries/${deliveryId}`;
   }
 
-  /** Returns a factory of requests to the path of a new endpoint, with a suffix. */
+  /** Returns a factory of requests about a new endpoint. @param suffix end of the path */
   const toEndpoint =
     (
       method: PartnerRequest["method"],

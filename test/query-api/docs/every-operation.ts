@@ -9,7 +9,7 @@ import {
 import { applicationRequests, validRequests } from "./partner-requests.ts";
 import type { PartnerRequest, RequestFactory } from "./sandbox-request.ts";
 
-/** An operation as it is served, with a request that succeeds for the partner who owns its objects. */
+/** An operation at one of its paths, with a request that succeeds for the owner of its objects. */
 export interface ServedOperation {
   /** Method and path. */
   name: string;
@@ -17,7 +17,7 @@ export interface ServedOperation {
   createRequest: RequestFactory;
 }
 
-/** All operations that need a token, from their declarations: those of a clinic, and those of the application. */
+/** All operations that need a token. Operations that also exist without a clinic, for the application, occur twice. */
 export const everyOperation: readonly ServedOperation[] = (
   Object.entries(partnerOperations) as [PartnerOperationId, PartnerOperation][]
 )
@@ -33,25 +33,25 @@ export const everyOperation: readonly ServedOperation[] = (
 const CLINIC_HEADER = "X-SERVICE-Clinic-ID";
 const BRANCH_HEADER = "X-SERVICE-Branch-ID";
 
-/** Tokens and ids of others. */
+/** Credentials and ids of callers who may not access the owner's objects. */
 export interface Strangers {
   /** Headers of another application with all scopes. */
   otherApplication: Record<string, string>;
-  /** Headers of another application, and of a clinic that has revoked its approval. */
+  /** Headers of another application whose installation at the clinic was revoked. */
   revokedInstallation: Record<string, string>;
   /** Headers of an application that was revoked. */
   revokedApplication: Record<string, string>;
-  /** Headers of the same application in the other environment. */
+  /** Headers of an application in the other environment. */
   otherEnvironment: Record<string, string>;
   /** Headers of another application that the owner's clinic has approved. */
   neighbour: Record<string, string>;
-  /** Another clinic that has approved the application. */
+  /** Another clinic at which the owner's application is installed. */
   otherClinicId: string;
-  /** Returns headers with a token of the owner that has only another scope. */
+  /** Returns headers with a token of the owner that lacks the scope. */
   withoutScope(scope: string): Record<string, string>;
 }
 
-/** A request of a stranger, and the status and code that it gets. */
+/** A stranger's request, and the status and error code that it must get. */
 interface StrangerRequest {
   stranger: string;
   request: PartnerRequest;
@@ -68,7 +68,7 @@ const UNKNOWN_IDS: Readonly<Record<string, string>> = {
   replayId: "404 webhook_replay_not_found",
 };
 
-/** Lists the requests of all strangers to an operation, from its declaration and a request of the owner. */
+/** Lists requests of all strangers to an operation. @param valid valid request of the owner */
 export function listStrangerRequests(
   { path, method, scope, requiresClinic, isForOwner }: PartnerOperation,
   valid: PartnerRequest,

@@ -3,7 +3,7 @@ import type { JsonSchema, Parameter } from "../../../query-api/docs/openapi.ts";
 import { partnerDocument, partnerResponseChecker } from "../../support/partner-document.ts";
 import type { PartnerRequest } from "./sandbox-request.ts";
 
-/** Values of the right type at the limits of what the service, Postgres or JavaScript can represent. */
+/** Values of common types at the limits of what the service, Postgres or JavaScript can represent. */
 const EXTREME_VALUES: unknown[] = [
   ...["", " ", "\0", "\ud83d", "%", "\\", "null", "__proto__", "'; --", "e\u0301".repeat(40), "x".repeat(2_500)],
   ...["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59-14:00", "0000-01-01T00:00:00+14:00"],
@@ -24,7 +24,7 @@ const anyValueArbitrary = fc.oneof(
   fc.jsonValue({ maxDepth: 2 }),
 );
 
-/** Generates values that match a schema of the document in most cases, and any other values. */
+/** Generates values that mostly match the schema, and rarely any other values. */
 function createArbitrary(schema: JsonSchema): fc.Arbitrary<unknown> {
   return fc.oneof({ weight: 8, arbitrary: createValidArbitrary(schema) }, { weight: 1, arbitrary: anyValueArbitrary });
 }
@@ -52,13 +52,16 @@ const dateTimeArbitrary = fc
   .date({ min: new Date("0001-01-01"), max: new Date("9999-12-31T23:59:59.999Z"), noInvalidDate: true })
   .map((date) => date.toISOString());
 
-/** Generates null for a parameter that keeps its value. Most headers and ids do, because they decide the access. */
+/**
+ * Generates a new value for a parameter, or null to keep its value. Headers and ids are mostly kept, because otherwise
+ * the access check would refuse nearly all requests.
+ */
 function createReplacementArbitrary({ in: location, schema }: Parameter): fc.Arbitrary<unknown> {
   const weight = location === "query" ? 1 : 9;
   return fc.oneof({ weight, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: createArbitrary(schema) });
 }
 
-/** Generates requests to an operation: a valid request, of which any parameters and members are replaced. */
+/** Generates variants of a valid request. Any parameters and body members can be replaced. */
 export function createRequestArbitrary(
   operationId: string,
   validRequest: PartnerRequest,

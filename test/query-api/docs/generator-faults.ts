@@ -1,10 +1,10 @@
 import type { JsonSchema, OpenApiDocument, Operation } from "../../../query-api/docs/openapi.ts";
 
 /**
- * Lists the forms in a document that at least one common client generator handles wrongly, and responses that a later
- * release could not extend.
+ * Lists parts of a document that a common client generator handles wrongly, and responses that a later release could
+ * not extend.
  *
- * @param closedSchemas matches the names of the schemas that permit no additional members in any release
+ * @param closedSchemas matches the names of schemas that may never have additional members
  */
 export function findGeneratorFaults(document: OpenApiDocument, closedSchemas: RegExp): string[] {
   const { info, paths, webhooks = {}, components } = document;
@@ -25,26 +25,34 @@ export function findGeneratorFaults(document: OpenApiDocument, closedSchemas: Re
   ];
 }
 
-/** openapi-generator writes one file per tag, and webhooks overwrite operations. */
+/**
+ * Finds tags of both operations and webhooks. openapi-generator writes one file per tag, so webhooks overwrite
+ * operations.
+ */
 function findSharedTags(operations: Operation[], events: Operation[]): string[] {
   const tags = new Set(operations.flatMap((operation) => operation.tags));
   const sharedTags = events.flatMap((event) => event.tags).filter((tag) => tags.has(tag));
   return [...new Set(sharedTags)].map((tag) => `The tag ${tag} is on operations and webhooks`);
 }
 
-/** Several generators import a model that they do not generate, or support only the first media type. */
+/**
+ * Finds requests with several media types. Generators support only the first, or import a model that they do not
+ * generate.
+ */
 function findAlternatives({ operationId, requestBody }: Operation): string[] {
   const types = Object.keys(requestBody?.content ?? {});
   return types.length > 1 ? [`The request of ${operationId} has ${types.length} media types`] : [];
 }
 
-/** openapi-python-client converts formats to objects, and cannot send an object in a header. */
+/**
+ * Finds headers with a format. openapi-python-client converts such values to objects, which it cannot send in a header.
+ */
 function findFormattedHeaders({ operationId, parameters }: Operation): string[] {
   const headers = parameters.filter((parameter) => parameter.in === "header" && parameter.schema.format !== undefined);
   return headers.map(({ name }) => `The header ${name} of ${operationId} has a format`);
 }
 
-/** Searches a schema, or a part of a document that contains schemas. */
+/** Finds faults in a schema and in its nested schemas. */
 function findSchemaFaults(location: string, part: unknown, isClosed: boolean): string[] {
   if (typeof part !== "object" || part === null) return [];
   const { type, const: fixedValue, additionalProperties } = part as JsonSchema;

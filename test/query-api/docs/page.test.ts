@@ -15,10 +15,10 @@ const CREATION = "tag/appointments/POST/appointments";
 /** Maximum number of bytes that the first view transfers. */
 const MAX_FIRST_VIEW_BYTES = 1_000_000;
 
-/** Time limit for a step on a busy machine. */
+/** Time limit for a step on a busy machine. Milliseconds. */
 const RENDERING_TIMEOUT_MS = 120_000;
 
-/** The browser ignores this header in pages without TLS, and says so. */
+/** Console messages to ignore. The browser warns about this header on pages without TLS. */
 const EXPECTED_MESSAGE = /^The Cross-Origin-Opener-Policy header has been ignored|^@scalar\/api-reference@/;
 
 describe("the page /docs", function () {

@@ -15,7 +15,6 @@ const documentsBody = (operationId: string) =>
 const toUpperCaseIds = (text: string) =>
   text.replace(/[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}/g, (id) => id.toUpperCase());
 
-/** Provokes each documented status of each partner operation, and compares the response with the document. */
 describe("responses of the partner API", () => {
   const world = useResource(startPartnerContractWorld);
 

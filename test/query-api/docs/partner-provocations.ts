@@ -13,13 +13,13 @@ import { validRequests } from "./partner-requests.ts";
 import type { PartnerContractWorld } from "./partner-world.ts";
 import { type PartnerRequest, send } from "./sandbox-request.ts";
 
-/** Sends a real request whose response has a certain status. */
+/** Sends a real request that provokes one HTTP status. */
 export type StatusTrigger = (world: PartnerContractWorld) => Promise<PartnerResponse>;
 
-/** Functions by HTTP status. Each function provokes a response with its status. */
+/** Triggers by the HTTP status that they provoke. */
 type StatusTriggers = Record<number, StatusTrigger>;
 
-/** Changes a valid request and sends it. */
+/** Creates a trigger that sends a valid request with changes. */
 function createChangeTrigger(
   id: PartnerOperationId,
   change: (request: PartnerRequest) => Partial<PartnerRequest>,
@@ -38,7 +38,7 @@ const hasInstallation = (id: PartnerOperationId) => {
   return scope === null || requiresClinic || requiresSandbox;
 };
 
-/** Provokes the statuses that every operation can return. */
+/** Creates the triggers for statuses that every operation can return. */
 const createCommonTriggers = (id: PartnerOperationId): StatusTriggers => ({
   429: async (world) => {
     const request = await validRequests[id](world.rateLimitedPartner, world);
@@ -52,7 +52,7 @@ const createCommonTriggers = (id: PartnerOperationId): StatusTriggers => ({
   503: async (world) => send(world.originsWithoutServers, await validRequests[id](world.unrestrictedPartner, world)),
 });
 
-/** Provokes the statuses of the access check. */
+/** Creates the triggers for the access check: 401 and 403. */
 function createAccessTriggers(id: PartnerOperationId): StatusTriggers {
   const { requiresSandbox }: PartnerOperation = partnerOperations[id];
   return {
@@ -68,11 +68,11 @@ function createAccessTriggers(id: PartnerOperationId): StatusTriggers {
   };
 }
 
-/** Sends a request with an unknown id in the path. */
+/** Creates a trigger that uses an unknown id in the path. */
 const createUnknownIdTrigger = (id: PartnerOperationId) =>
   createChangeTrigger(id, ({ path }) => ({ path: path.replace(/^(\/[^/]+\/)[^/?]+/, `$1${randomUUID()}`) }));
 
-/** Revokes the endpoint of a request, and then sends the request. */
+/** Creates a trigger that first revokes the endpoint of its request. */
 const createRevocationTrigger =
   (id: PartnerOperationId): StatusTrigger =>
   async (world) => {
@@ -83,7 +83,7 @@ const createRevocationTrigger =
     return send(world.origins, request);
   };
 
-/** Deletes the sandbox of a new partner permanently, and then sends a request. */
+/** Creates a trigger that first deletes the partner's sandbox permanently. */
 function createDeletedSandboxTrigger(id: PartnerOperationId): StatusTrigger {
   return async (world) => {
     const partner = await world.createPartner();
@@ -96,7 +96,7 @@ function createDeletedSandboxTrigger(id: PartnerOperationId): StatusTrigger {
 
 const createValidTrigger = (id: PartnerOperationId) => createChangeTrigger(id, () => ({}));
 
-/** Creates the triggers that follow from the declaration of an operation. */
+/** Creates the triggers for all statuses that follow from an operation's declaration. */
 function createDeclaredTriggers(id: PartnerOperationId): StatusTriggers {
   const { path, scope }: PartnerOperation = partnerOperations[id];
   const write: PartnerWrite | undefined = (partnerWrites as Partial<Record<PartnerOperationId, PartnerWrite>>)[id];
@@ -118,7 +118,7 @@ function createDeclaredTriggers(id: PartnerOperationId): StatusTriggers {
   };
 }
 
-/** Sends a read whose object was just created, and waits until the read models contain it. */
+/** Creates a trigger that reads a new object. Retries until the read models contain it. */
 const createReadAfterWriteTrigger =
   (id: PartnerOperationId): StatusTrigger =>
   async (world) => {
@@ -129,7 +129,7 @@ const createReadAfterWriteTrigger =
     });
   };
 
-/** Sends a request with a token that lacks the operation's scope. */
+/** Creates a trigger whose token lacks the operation's scope. */
 const createNarrowTokenTrigger =
   (id: PartnerOperationId): StatusTrigger =>
   async (world) => {
@@ -140,7 +140,7 @@ const createNarrowTokenTrigger =
     return send(world.origins, { ...request, headers: { Authorization: `Bearer ${body.access_token}` } });
   };
 
-/** Triggers that an operation needs besides those of its declaration, or instead of them. */
+/** Triggers that supplement or replace those of an operation's declaration. */
 const furtherTriggers: Partial<Record<PartnerOperationId, StatusTriggers>> = {
   exchangeToken: {
     401: createChangeTrigger("exchangeToken", ({ body }) => ({
@@ -236,7 +236,7 @@ const furtherTriggers: Partial<Record<PartnerOperationId, StatusTriggers>> = {
   },
 };
 
-/** Functions by operation and documented status. Each function provokes a response with its status. */
+/** Triggers by operation and by the HTTP status that they provoke. */
 export const statusTriggers = Object.fromEntries(
   (Object.keys(partnerOperations) as PartnerOperationId[]).map((id) => [
     id,

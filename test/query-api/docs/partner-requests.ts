@@ -26,8 +26,8 @@ const toLinkRequest = (partner: SandboxPartner): PartnerRequest => ({
 });
 
 /**
- * Returns a factory of requests about links. The unrestricted partner is replaced by a new one, because generated
- * requests contain so many wrong codes that it can redeem no code afterwards.
+ * Returns a factory of requests about animal links. Instead of the unrestricted partner, uses a new partner: the many
+ * wrong codes in generated requests would prevent the unrestricted partner from redeeming a code.
  */
 const withNewPartner =
   (createRequest: (partner: SandboxPartner, link: () => Promise<string>) => Promise<PartnerRequest>): RequestFactory =>
@@ -38,7 +38,7 @@ const withNewPartner =
     return createRequest(newPartner, link);
   };
 
-/** Returns a factory of requests to a new link. */
+/** Returns a factory of requests about a new animal link. */
 const toLink = (method: "GET" | "DELETE" | "POST", suffix = "", body?: unknown): RequestFactory =>
   withNewPartner(async (partner, link) => ({
     method,
@@ -62,7 +62,7 @@ const toClinic =
   (path: string): RequestFactory =>
   (partner) => ({ method: "GET", path, headers: createClinicHeaders(partner) });
 
-/** Creates a request for each operation. The request succeeds if the partner is authorized. */
+/** Factories of a request for each operation. The request succeeds if the partner is authorized. */
 export const validRequests: Record<PartnerOperationId, RequestFactory> = {
   exchangeToken: ({ applicationId, clientSecret, environment }) => ({
     method: "POST",
@@ -104,7 +104,7 @@ export const validRequests: Record<PartnerOperationId, RequestFactory> = {
   ...createEndpointRequests(clinicOwner),
 };
 
-/** Creates a request for each operation that an application has without a clinic. */
+/** Factories of a request for each operation without a clinic: the application's events and its own endpoints. */
 export const applicationRequests: Partial<Record<PartnerOperationId, RequestFactory>> = {
   listEvents: ({ headers }) => ({ method: "GET", path: "/application/events?limit=2", headers }),
   ...createEndpointRequests(applicationOwner),

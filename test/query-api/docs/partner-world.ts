@@ -41,21 +41,20 @@ export interface Origins {
 
 export interface PartnerContractWorld {
   origins: Origins;
-  /** Services whose Postgres and event log are unavailable. They accept the tokens of the working services. */
+  /** Services without Postgres and event log. They accept the tokens of `origins`. */
   originsWithoutServers: Origins;
-  /** Partner without restrictions. */
   unrestrictedPartner: SandboxPartner;
   /** Partner with a rate limit of one request per minute. */
   rateLimitedPartner: SandboxPartner;
   /** Partner with damaged data in the read models and in the log. */
   damagedPartner: SandboxPartner;
-  /** Services of the damaged partner. */
+  /** Services with the data of `damagedPartner`. */
   damagedOrigins: Origins;
   /** Partner with a single scope, which does not permit sandbox operations. */
   clinicScopePartner: Partner;
   /** Creates a partner with a sandbox. */
   createPartner(): Promise<SandboxPartner>;
-  /** Uses up the partner's endpoint quotas: at its clinic, and without a clinic. */
+  /** Creates as many endpoints as are permitted, at the clinic and without a clinic. */
   useUpEndpointQuotas(partner: SandboxPartner): Promise<void>;
   /** Deletes the partner's sandbox permanently. */
   tombstoneSandbox(partner: SandboxPartner): Promise<void>;
@@ -135,7 +134,7 @@ export const createDeliveryFactory =
     return deliveryId;
   };
 
-/** Starts services that can verify tokens, but whose Postgres and event log are unavailable. */
+/** Starts services that can verify tokens, but have neither Postgres nor an event log. */
 async function startWithoutServers({ signingKey, url }: TestCommand) {
   const proxy = await startFaultProxy((await getTestServers()).eventstoreUrl);
   const command = await startTestCommandService({
@@ -159,7 +158,7 @@ async function startWithoutServers({ signingKey, url }: TestCommand) {
   };
 }
 
-/** Starts the partner API with its own log, and damages the data of its only partner. */
+/** Starts the partner API with its own log and a partner whose data is damaged. */
 async function startWithDamagedData() {
   const log = await LogProcess.start(makeTemporaryDir());
   const api = await startPartnerApi({ logUrl: `esdb://127.0.0.1:${log.port}?tls=false` });
@@ -175,7 +174,7 @@ async function startWithDamagedData() {
   };
 }
 
-/** Damages the data of a partner: an unknown scope in the read models, and an unknown event in the log. */
+/** Damages a partner's data: adds an unknown event to the log and an unknown scope to the read models. */
 async function damageData(
   { applicationId, clinicId }: SandboxPartner,
   { database }: PartnerApi,

@@ -11,7 +11,6 @@ import { autoStop, useResource } from "../../support/resources.ts";
 
 const checker = createPortalChecker();
 
-/** Provokes each documented status of each portal operation, and compares the response with the document. */
 describe("responses of the portal API", () => {
   const api = useResource(startTestQueryApi);
   let serviceWithoutServers: Awaited<ReturnType<typeof startQueryApi>>;

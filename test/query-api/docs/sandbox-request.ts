@@ -1,12 +1,11 @@
 import { type PartnerResponse, sendRequest } from "../../support/partner.ts";
 import type { Origins, PartnerContractWorld, SandboxPartner } from "./partner-world.ts";
 
-/** A request to the sandbox environment. The path is relative to the base URL. */
+/** A request to the sandbox environment. `path` is relative to its base URL. */
 export interface PartnerRequest {
   method: "GET" | "POST" | "PATCH" | "DELETE";
   path: string;
   headers: Record<string, string>;
-  /** Undefined if the request has no body. */
   body?: unknown;
 }
 
@@ -20,7 +19,6 @@ export function send({ queryOrigin, commandOrigin }: Origins, request: PartnerRe
   return sendRequest(method, `${method === "GET" ? queryOrigin : commandOrigin}/sandbox/v1${path}`, headers, body);
 }
 
-/** Returns the headers of a request for the partner's clinic. */
 export const createClinicHeaders = (partner: SandboxPartner) => ({
   ...partner.headers,
   "X-SERVICE-Clinic-ID": partner.clinicId,

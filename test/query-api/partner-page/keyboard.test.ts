@@ -16,9 +16,9 @@ describe("the keyboard on the page /partner", function () {
 
   const getFocusedText = () =>
     page.evaluate<string>("document.activeElement === document.body ? '' : document.activeElement.innerText");
-  /** Presses a button with the keyboard. A button ignores the key while its former action is running. */
+  /** Presses a button with the Enter key. Waits until the button is enabled, because an action disables it. */
   const press = (name: string) => page.getByRole("button", { name, exact: true, disabled: false }).press("Enter");
-  /** Accepts the dialog with the keyboard. The focus is on its first button, which refuses. */
+  /** Accepts the dialog with the keyboard. Initially, the button that refuses has the focus. */
   const accept = async (name: string) => {
     expect(await getFocusedText()).to.equal("Go back");
     await page.keyboard.press("Tab");

@@ -13,35 +13,32 @@ import type { Partner } from "../../support/partner-api.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { openTestPage, type TestPage } from "../../support/test-page.ts";
 
-/** The page /partner in a browser, with the complete partner API and a receiver of webhooks. */
+/** The page /partner in a browser, with the partner API and a webhook receiver. */
 export interface PartnerPage extends TestPage {
   origin: string;
   service: DocumentedService;
-  /** A sandbox application. */
   partner: Partner;
   /** The headers that select the clinic of the sandbox. */
   clinicHeaders: Record<string, string>;
   receiver: Receiver;
-  /** Fills the sign-in form and submits it. */
   signIn(application: Pick<TestApplication, "applicationId" | "clientSecret" | "environment">): Promise<void>;
-  /** Confirms the dialog. The button of the dialog can have the same name as the button that opened it. */
+  /** Clicks a button of the open dialog. The button that opened the dialog can have the same name. */
   confirm(name: string): Promise<void>;
-  /** Sends a request without the page, and requires that it succeeds. */
+  /** Sends a request directly to the API. Fails unless it succeeds. */
   send: Partner["request"];
-  /** Creates an endpoint without the page. Returns its id. */
+  /** Creates an endpoint directly with the API. Returns its id. */
   createEndpoint(path: string, event: string): Promise<string>;
   /** Creates an appointment on the page. Returns its id. */
   createAppointment(): Promise<string>;
   /** Returns the text of the page with the values of all form fields. */
   readAllText(): Promise<string>;
-  /** Waits until the API lists a number of installations. */
   waitForInstallations(application: TestApplication, count: number): Promise<void>;
-  /** Waits until a delivery is skipped. Asks Postgres, because requests to the API would use up the rate limit. */
+  /** Waits until a delivery is skipped. Reads Postgres, because API requests would use up the rate limit. */
   waitForSkippedDelivery(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** @param rateLimitPerMinute limit of the partner's sandbox; by default, so high that no test reaches it */
+/** @param rateLimitPerMinute limit of the partner at its sandbox; default: a limit that no test reaches */
 export async function startPartnerPage({ rateLimitPerMinute = 100_000 } = {}): Promise<PartnerPage> {
   const [service, receiver] = await Promise.all([startDocumentedService(), startReceiver()]);
   const { partner } = await service.createSandboxPartner();

@@ -10,7 +10,7 @@ describe("the automatic refresh of the page /partner", function () {
   let page: PartnerPage["page"];
   let endpointId = "";
 
-  /** Sends a test event without the page, and waits until the API lists its outcome. */
+  /** Sends a test event with the API, and waits until the API lists its outcome. */
   const sendTest = async () => {
     const { delivery } = (await world.send("POST", `/webhook-endpoints/${endpointId}/test`)).body;
     await eventually("the delivery", async () => {
@@ -20,7 +20,7 @@ describe("the automatic refresh of the page /partner", function () {
       return body.delivery?.status === "delivered";
     });
   };
-  /** Moves the clock of the page by a second, until the condition holds. Returns the number of seconds. */
+  /** Advances the page's clock by seconds until the condition holds. Returns the number of seconds. */
   const passTime = async (label: string, condition: () => boolean | Promise<boolean>) => {
     let seconds = 0;
     await eventually(label, async () => {

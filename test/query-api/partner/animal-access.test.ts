@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { partnerReads } from "../../../query-api/partner/reads.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 
-/** Tables with data about appointments. */
+/** Tables with data that an installation's animal access can hide. */
 const TABLES = [`${READ_MODEL_SCHEMA}.appointment `, `${READ_MODEL_SCHEMA}.public_event`, "webhooks.delivery "];
 
 describe("the animal access of an installation", () => {

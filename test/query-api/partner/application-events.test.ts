@@ -159,7 +159,7 @@ describe("the feed of an application", () => {
     });
     afterEach(() => admin.query(`DELETE FROM ${QUARANTINED}`));
 
-    /** Hides rows of a table as if a stream were quarantined. @returns a function that ends the quarantine */
+    /** Deletes the rows of a stream, as a quarantine does. @returns a function that restores them */
     async function quarantine(stream: string, clinicId: string, table: string, condition: string) {
       const saved = `saved_${randomUUID().replaceAll("-", "")}`;
       const rows = `${READ_MODEL_SCHEMA}.${table}`;

@@ -6,7 +6,7 @@ import { installationApproved } from "../../support/partner-events.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
 import { createCaller } from "./caller.ts";
 
-/** A position that the log never reaches. */
+/** Header with a log position that does not exist. */
 const INVENTED_POSITION_HEADERS = { "X-SERVICE-Log-Position": "9".repeat(19) };
 
 describe("reads with a log position", () => {
@@ -18,7 +18,10 @@ describe("reads with a log position", () => {
     return { result: response, durationMs: performance.now() - startedAt };
   };
 
-  /** Sends a request several times. On a busy machine, some take long. If they waited, each would take two seconds. */
+  /**
+   * Checks that a request does not wait for the log position, which would take two seconds. The fastest of five
+   * attempts counts, because the machine may be busy.
+   */
   const expectImmediately = async (send: () => Promise<void>) => {
     const durationsMs: number[] = [];
     for (let count = 0; count < 5; count += 1) durationsMs.push((await measureTime(send())).durationMs);

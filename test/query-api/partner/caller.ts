@@ -19,16 +19,16 @@ export interface PartnerCaller {
   get(path: string, options?: RequestOptions): Promise<PortalResponse>;
   /** Sends a GET, checks status 200 and the operation's schema, and returns the body. */
   readBody(operationId: string, path: string, options?: RequestOptions): Promise<PortalResponse["body"]>;
-  /** Reads the ids of all records of a list, by page. */
+  /** Reads all pages of a list. @returns the ids of the records in the body's `member`, by page */
   readPageIds(operationId: string, path: string, member: string): Promise<string[][]>;
-  /** Sends a GET that must fail, and returns its status and error code, for example `403 branch_denied`. */
+  /** Sends a GET request that must fail. @returns status and error code, such as `403 branch_denied` */
   readRefusal(path: string, options?: RequestOptions): Promise<string>;
 }
 
 /** Returns the options of a request with the branch header. */
 export const withBranchHeader = (id: string): RequestOptions => ({ headers: { "X-SERVICE-Branch-ID": id } });
 
-/** Creates a new caller before each test of a suite. The returned object always contains the current caller. */
+/** Creates a new caller before each test. The returned object always contains the current caller. */
 export function setUpCaller(api: TestQueryApi): PartnerCaller {
   const caller = {} as PartnerCaller;
   beforeEach(async () => {

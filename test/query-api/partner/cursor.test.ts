@@ -10,7 +10,7 @@ import { createCaller, type PartnerCaller } from "./caller.ts";
 
 const encode = (text: string) => Buffer.from(text).toString("base64url");
 
-/** Generates cursors in the form that responses contain. */
+/** Generates cursors in the format of responses. */
 const validCursorArbitrary = fc
   .tuple(
     fc.date({ min: new Date("0001-01-01"), max: new Date("9999-12-31"), noInvalidDate: true }),
@@ -48,7 +48,7 @@ const randomTextArbitrary = fc.oneof(
     .map((time) => encode(`${time} 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001`)),
 );
 
-/** Returns the position of a cursor, or the error code if the cursor is refused. */
+/** Returns the decoded cursor, or the error code if the cursor is refused. */
 function tryReadCursor(cursor: string | string[]) {
   try {
     return readCursor(cursor);

@@ -84,7 +84,7 @@ describe("partner reads of webhook endpoints", () => {
     expect(await readEnd()).to.equal(null);
   });
 
-  /** Returns the number of endpoints that the server has read from the table. */
+  /** Returns the number of endpoint rows that Postgres has read so far. */
   async function countReadEndpoints(): Promise<number> {
     const { rows } = await api.database.admin.query<{ count: number }>(
       `SELECT (seq_tup_read + idx_tup_fetch)::integer AS count, pg_stat_clear_snapshot()

@@ -27,23 +27,23 @@ export interface FeedPage {
   hasMore: boolean;
 }
 
-/** Responses to a list that partners follow, of a partner that is created before each test. */
+/** Reads a list that partners poll for changes. The partner is new in each test. */
 export interface Feed<Page> {
   api: PartnerApi;
   world: PartnerWorld;
   list(query?: string, partner?: PartnerWorld, url?: string): ReturnType<typeof sendRequest>;
   read(query?: string, partner?: PartnerWorld): Promise<Page>;
-  /** Reads until a page is complete. */
+  /** Reads repeatedly until `isComplete` returns true for a page. */
   awaitPage(isComplete: (page: Page) => boolean, query?: string, partner?: PartnerWorld): Promise<Page>;
-  /** Requests an appointment at a clinic. */
+  /** Requests an appointment. @returns its id */
   request(clinic?: { clinicId: string; branchId: string }, details?: object): Promise<string>;
   confirm(appointmentId: string): Promise<unknown>;
 }
 
 /**
- * @param path path of the list with the start of its query
- * @param isReady returns true for the first response after the read models have the partner's installation
- * @param getHeaders by default, the headers of a partner at a clinic
+ * @param path path of the list, with the start of its query
+ * @param isReady returns true if the read models contain the partner's installation
+ * @param getHeaders default: headers of a partner at a clinic
  */
 export function setUpFeed<Page>(
   path: string,
@@ -82,11 +82,11 @@ export function setUpFeed<Page>(
   return feed;
 }
 
-/** Returns the ids of the appointments that the events of a page are about. */
+/** Returns the appointment ids in the events of a page. */
 export const listAppointments = ({ events }: Pick<FeedPage, "events">) =>
   events.flatMap(({ data }) => data.appointment?.id ?? []);
 
-/** Waits until a query API has a number of waiting requests, according to its metrics. */
+/** Waits until the metrics of a query API show `count` waiting requests. */
 export const awaitWaits = (url: string, count = 1) =>
   eventually("the waits", async () => {
     const text = await (await fetch(`${url}/metrics`)).text();

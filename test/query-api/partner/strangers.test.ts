@@ -23,7 +23,7 @@ import { send } from "../docs/sandbox-request.ts";
 
 const context = createTestOperatorContext();
 
-/** Runs every operation of the partner API as each stranger, from the declarations of the operations. */
+/** Sends requests of each stranger to every operation of the partner API. */
 describe("strangers", () => {
   let api: PartnerApi;
   let owner: SandboxPartner;

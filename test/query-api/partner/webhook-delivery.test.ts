@@ -7,7 +7,7 @@ import { createTestOperatorContext } from "../../support/partner.ts";
 import { createSandboxAppointment, type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
 import { type ReceivedRequest, type Receiver, startReceiver } from "../../support/receiver.ts";
 
-/** Headers of received requests that the response does not contain: HTTP, timestamp, signature, custom headers. */
+/** Headers of received webhooks that the API does not list: HTTP headers, timestamp, signature and custom headers. */
 const UNLISTED_HEADERS = [
   "host",
   "connection",
@@ -64,7 +64,7 @@ describe("the deliveries of an endpoint", function () {
   }
   const getDelivery = (deliveryId: string, headers = clinicHeaders) =>
     partner.request("GET", `/webhook-endpoints/${endpointId}/deliveries/${deliveryId}`, { headers });
-  /** Waits until the endpoint has finished a delivery of a type. */
+  /** Waits until the endpoint has a delivery of the type with a final status. */
   const awaitFinished = (type: string, status = "delivered") =>
     eventually(`a ${status} ${type}`, async () => {
       const path = `/webhook-endpoints/${endpointId}/deliveries?type=${type}&status=${status}`;
@@ -72,7 +72,7 @@ describe("the deliveries of an endpoint", function () {
       return body.deliveries[0] as { id: string; createdAt: string } | undefined;
     });
 
-  /** Compares a delivery with the requests that the receiver got. */
+  /** Checks that the API shows the requests of a delivery as the receiver got them. */
   async function expectSameRequests(deliveryId: string): Promise<void> {
     const requests = receiver.listDeliveryRequests(deliveryId);
     const { delivery } = (await getDelivery(deliveryId)).body;

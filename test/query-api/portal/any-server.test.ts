@@ -20,7 +20,7 @@ import { setUpQueryApi } from "../../support/query-api.ts";
 import type { GivenEvent } from "../../support/read-models.ts";
 import { getTestServers } from "../../support/stack.ts";
 
-/** Names in the alphabetical order that people expect. */
+/** Names in natural alphabetical order. */
 const NAMES = ["1st", "ada", "Ada", "Äpfel", "Émile", "Ole", "Øystein", "Özge", "Zoe", "Ωmega", "Яна", "李"];
 const reverseNames = () => [...NAMES].reverse();
 

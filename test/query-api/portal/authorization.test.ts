@@ -39,7 +39,7 @@ const permissionsByRole: Record<string, Permission[]> = {
   assistant: [],
 };
 
-/** Situation of a caller: full access, or one condition that is not met. */
+/** A caller with full access, or with one unmet condition. */
 interface Situation {
   membership?: "none" | "invited" | "revoked";
   scope?: "all" | "this branch" | "another clinic's branch";
@@ -69,7 +69,7 @@ const situations: Record<string, Situation> = {
   },
 };
 
-/** Returns the expected result: undefined for 200, otherwise the error code of the 403. */
+/** Returns the error code of the expected 403; undefined if 200 is expected. */
 function getExpectedRefusal(path: string, role: string, situation: Situation): string | undefined {
   const { needsBranch, permission, needsEntitlement, needsOperationalAccess } = requirementsByPath[path]!;
   if (situation.membership) return "no_active_membership";

@@ -11,7 +11,7 @@ import {
 } from "../../support/clinics.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
 
-/** Time window that covers 3 March 2026 in Istanbul (UTC+3). */
+/** Query for 3 March 2026 in Istanbul (UTC+3). */
 const dayQuery = "from=2026-03-02T21:00:00Z&to=2026-03-03T21:00:00Z";
 
 describe("getAvailability", () => {

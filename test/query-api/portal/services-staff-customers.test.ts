@@ -23,7 +23,7 @@ describe("portal reads of services, staff and customers", () => {
   describe("listServices, listStaff and listCustomerProjections", () => {
     const readList = (listName: string, userId: string, query = "") => api.read(`/api/v1/${listName}${query}`, userId);
 
-    /** Creates a member of the clinic with all permissions except one, and returns the user's id. */
+    /** Creates a member of the clinic with all permissions except one. @returns the user's id */
     async function createMemberWithoutPermission(clinicId: string, missingPermission: Permission) {
       const userId = randomUUID();
       const permissions = allPermissions.filter((permission) => permission !== missingPermission);

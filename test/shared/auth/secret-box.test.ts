@@ -5,7 +5,7 @@ import { createSecretBox, SecretBoxError } from "../../../shared/auth/secret-box
 
 const createKey = () => randomBytes(32).toString("base64");
 
-/** @returns the error of a failed call to `open`, or the text "opened" */
+/** Returns the error of a call to `open`, or "opened" if it succeeds. */
 async function catchError(openPromise: Promise<string>): Promise<unknown> {
   return openPromise.then(
     () => "opened",

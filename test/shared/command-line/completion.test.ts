@@ -9,7 +9,7 @@ import { completeWords } from "../../../shared/command-line/completion.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 import { createTestTerminal } from "../../support/terminal.ts";
 
-/** Sources the script `$1` in an interactive shell, completes two words, and prints the line. */
+/** zsh program that sources the script `$1` in an interactive shell, completes two words, and prints the line. */
 const ZSH_PROGRAM = `zmodload zsh/zpty
 zpty shell zsh -f -i
 zpty -w shell "PS1=; source $1; show() print -r \\"=\\$BUFFER=\\"; zle -N show; bindkey '^X' show; print REA''DY"

@@ -23,14 +23,14 @@ import { createTestTerminal } from "../../support/terminal.ts";
 
 const commandLines: readonly CommandLine[] = [clinicCommandLine, auditCommandLine, projectionCommandLine];
 
-/** All commands that list or show something, with their command line. */
+/** All commands that list or show something. */
 const listings = commandLines.flatMap((commandLine) =>
   commandLine.commands
     .filter(({ summary }) => /\b(lists|shows)\b/i.test(summary))
     .map((command) => ({ commandLine, command, name: toFullName(commandLine, command) })),
 );
 
-/** Words after the program's name, such as `audit events`. */
+/** Returns the name that follows `clinic`, such as `audit events`. */
 function toFullName({ program }: CommandLine, { name }: Pick<Command, "name">): string {
   return [...program.split(" ").slice(1), name].join(" ");
 }

@@ -15,7 +15,7 @@ import { createPlainLog } from "../../support/plain-log.ts";
 import { getTestServers } from "../../support/stack.ts";
 import { createTestTerminal } from "../../support/terminal.ts";
 
-/** Options that accept a name. A wrong name would hide problems of other options. */
+/** Options that accept a name. They get valid values, because a wrong name would hide errors of other options. */
 const NAMED = ["clinic", "clinics", "branch", "branches", "application", "endpoint", "resource", "service"];
 const LOCAL_TIME = "2026-11-28 10:00";
 

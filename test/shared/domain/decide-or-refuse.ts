@@ -1,6 +1,6 @@
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 
-/** Returns the events that a decider returns. @returns an empty array if a domain rule refuses the command */
+/** Runs a decider. Returns its events, or an empty array if a domain rule refuses the command. */
 export function decideOrRefuse<State, Event>(
   decide: (state: State | undefined) => Event[],
   state: State | undefined,

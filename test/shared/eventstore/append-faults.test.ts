@@ -48,7 +48,7 @@ describe("appends while calls and connections fail", () => {
     return client;
   }
 
-  /** Reasons for which a service would end. */
+  /** Reasons of unhandled rejections. Each of them would end a service. */
   const unhandledReasons: unknown[] = [];
   const recordUnhandledReason = (reason: unknown) => void unhandledReasons.push(reason);
 
@@ -67,7 +67,7 @@ describe("appends while calls and connections fail", () => {
     expect(unhandledReasons.splice(0)).to.deep.equal([]);
   });
 
-  /** Applies a fault to the next call that is not a read. Returns a function that counts such calls. */
+  /** Makes the next call fail at a step. Reads do not count. Returns a function that counts the calls. */
   function failNextCall(step: CallStep, fail: (call: ProxiedCall) => unknown): () => number {
     let callCount = 0;
     proxy.onStep = (currentStep, call) => {
@@ -78,7 +78,7 @@ describe("appends while calls and connections fail", () => {
     return () => callCount;
   }
 
-  /** Refuses all appends. Returns a function that counts them. */
+  /** Refuses all appends. Returns a function that counts the refusals. */
   function refuseAppends(status: number, trailers?: Record<string, string>): () => number {
     let callCount = 0;
     proxy.onStep = (step, call) => {
@@ -121,7 +121,7 @@ describe("appends while calls and connections fail", () => {
 
   const SUSPECT_PREFIX = "auditor-5a5bec75";
 
-  /** Starts appends to new streams, of which the first is to a stream that a fault can recognise. */
+  /** Starts appends to new streams. The first stream has SUSPECT_PREFIX, so that a fault can select it. */
   function appendWithSuspect(eventLog: EventLog): Promise<Error | undefined>[] {
     return [`${SUSPECT_PREFIX}${randomUUID().slice(8)}`, ...Array.from({ length: 20 }, () => undefined)].map((stream) =>
       getAppendError(eventLog, stream),
@@ -355,7 +355,7 @@ describe("appends while calls and connections fail", () => {
   });
 });
 
-/** Appends an event, by default to a new stream. Returns undefined if the append succeeds. */
+/** Appends an event, by default to a new stream. Returns the error; undefined if the append succeeds. */
 function getAppendError(
   eventLog: EventLog,
   stream = `auditor-${randomUUID()}`,

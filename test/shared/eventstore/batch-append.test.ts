@@ -19,7 +19,6 @@ import { getRejection } from "../../support/rejection.ts";
 
 type Call = ServerDuplexStream<BatchAppendReq, BatchAppendResp>;
 
-/** An append that the fake server has received. */
 interface ReceivedAppend {
   stream: string;
   byteCount: number;

@@ -9,7 +9,7 @@ import { createTestOperatorContext } from "../../support/partner.ts";
 import { createPlainLog } from "../../support/plain-log.ts";
 import { getTestServers } from "../../support/stack.ts";
 
-/** Three pages forward, and 13 backward. */
+/** Number of events in a stream. A read needs three pages forwards, or 13 backwards. */
 const EVENT_COUNT = 1_300;
 
 async function appendAll(log: EventLog, stream: string, events: CatalogEvent[], clinicId: string | null = null) {

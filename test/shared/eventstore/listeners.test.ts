@@ -32,7 +32,7 @@ describe("listeners after many calls", function () {
     client = connectToLog(log.eventstoreUrl);
   });
 
-  /** Counts the listeners of the calls that the client would cancel when it is disposed. */
+  /** Counts the listeners of all calls that the client keeps to cancel them on disposal. */
   function countListeners(): number {
     const calls = [...toGrpcClient(client).disposableStreams] as EventEmitter[];
     return calls.reduce(

@@ -93,10 +93,10 @@ describe("reaching the event log", () => {
     });
 });
 
-/** All variables in which gRPC looks for a proxy. */
+/** Environment variables that gRPC reads to find a proxy. */
 const PROXY_VARIABLES = ["grpc_proxy", "https_proxy", "http_proxy"];
 
-/** Nothing listens on this port. */
+/** URL on which nothing listens. */
 const DEAD_PROXY = "http://127.0.0.1:9";
 
 describe("a proxy in the environment", () => {
@@ -127,7 +127,7 @@ describe("compression of the event log's responses", () => {
     url = `esdb://${(await listenOnLoopback(server)).host}?tls=false`;
   });
 
-  /** Returns the headers of one request of the client. */
+  /** Returns the headers of one request that the client sends. */
   async function requestOnce(client: EventStoreDBClient): Promise<http2.IncomingHttpHeaders> {
     requests.length = 0;
     const error = await client

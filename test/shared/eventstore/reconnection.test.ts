@@ -7,7 +7,7 @@ import { getTestServers } from "../../support/stack.ts";
 
 const { READY, IDLE, SHUTDOWN } = connectivityState;
 
-/** A channel whose state a test sets. */
+/** Creates a fake channel whose state a test can set. */
 function createChannel(initialState: connectivityState) {
   let state = initialState;
   let watches: (() => void)[] = [];

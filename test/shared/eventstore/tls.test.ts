@@ -18,7 +18,7 @@ import { startTlsProxy, type TlsProxy } from "../../support/tls-proxy.ts";
 const CA_OPTION = `tlsCAFile=${getTlsFile("servers-ca.cert")}`;
 const USER_OPTIONS = `userCertFile=${getTlsFile("client.cert")}&userKeyFile=${getTlsFile("client.key")}`;
 
-/** The embedded log does not support TLS, so a proxy terminates it. */
+/** A proxy terminates TLS, because the embedded log does not support it. */
 describe("an event log with TLS", () => {
   let log: Awaited<ReturnType<typeof startLogServer>>;
   let proxy: TlsProxy;

@@ -13,7 +13,7 @@ import { createSilentApp } from "../../support/silent-app.ts";
 
 describe("an HTTP server with broken, slow or malicious clients", () => {
   let server: HttpServer;
-  /** A second server with the same routes, but with short time limits for clients. */
+  /** Second server with the same routes and shorter time limits for clients. */
   let impatientServer: HttpServer;
   let release: () => void = () => undefined;
   let heldRequestCount = 0;
@@ -197,7 +197,7 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
   });
 });
 
-/** Longer than the test, so that only the server's own close ends a request. Milliseconds. */
+/** Drain time limit, longer than the test. Requests therefore end only when the server closes. Milliseconds. */
 const DRAIN_TIMEOUT_MS = 600_000;
 
 describe("a server that drains", () => {

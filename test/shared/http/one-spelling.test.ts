@@ -16,7 +16,7 @@ const AUDIT_PATHS = ["me", "events", "state", "diff", "replay", "deliveries", "e
 const WELL_KNOWN = ["GET /.well-known/jwks.json", "GET /.well-known/oauth-authorization-server/sandbox/v1"];
 const MONITORING = ["GET /health/live", "GET /health/ready", "GET /metrics"];
 
-/** Returns other spellings of a path that a lenient server accepts. */
+/** Returns variants of a path that a lenient server would accept. */
 function listOtherSpellings(path: string): string[] {
   const lastSlashIndex = path.lastIndexOf("/");
   const [parentPath, name] = [path.slice(0, lastSlashIndex), path.slice(lastSlashIndex + 1)];
@@ -54,8 +54,8 @@ describe("paths of all services", () => {
   after(() => Promise.all([auditWorld.stop(), partnerApi.stop(), projectionServer.close()]));
 
   /**
-   * Start lines of requests for all partner API operations of query-api or command. With both environments, which have
-   * the same paths, there would be more requests than an address can send in a minute.
+   * Returns request lines for all partner reads (query API) or all partner writes (command service). Uses only one of
+   * the two environments, because otherwise the requests would exceed the rate limit of an address.
    */
   const listPartnerRequestLines = (isRead: boolean) =>
     Object.values(partnerOperations)

@@ -1,7 +1,7 @@
 /**
- * Program that sends hostile requests of the largest permitted size to the applications of all services, and measures
- * the CPU time of each request. Writes a {@link CostReport} to standard output. The applications' dependencies are
- * replaced, so that no other work is measured: the event log is a file, and reads of Postgres return 503.
+ * Program that sends hostile requests of the largest permitted size to all services and measures the CPU time of each.
+ * Writes a {@link CostReport} to standard output. To measure no other work, the event log is a file and reads of
+ * Postgres return 503.
  */
 import { randomBytes, randomInt, randomUUID } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
@@ -36,7 +36,7 @@ import * as partner from "../../support/partner.ts";
 import { sendOneRequest, toRequest } from "../../support/raw-http.ts";
 
 export interface CostReport {
-  /** Numbers of requests by the place of the hostile text, such as `query` or `header cookie`. */
+  /** Numbers of requests, by the part that contains the hostile text, such as `query` or `header cookie`. */
   counts: Record<string, number>;
   /** Requests that took too long in every attempt, or got an unexpected status. */
   problems: string[];
@@ -45,19 +45,19 @@ export interface CostReport {
 /** Maximum CPU time of a request, in milliseconds. */
 const MAX_COST_MS = 20;
 
-/** The machine may be busy, so the cheapest attempt counts. */
+/** Maximum number of attempts for a request. The fastest counts, because the machine may be busy. */
 const MAX_ATTEMPTS = 20;
 
-/** Sizes in bytes. The headers that authorize a request need the rest of the permitted 32 KiB. */
+/** Sizes of hostile text in bytes. The rest of the permitted 32 KiB is for the headers that authorize a request. */
 const [HEAD_SIZE, BODY_SIZE] = [31_000, 65_536];
 
-/** Beginning of a text that a parser may accept, and a unit that continues it. */
+/** Beginning of a text that a parser may accept, and a unit to repeat after it. */
 type Pattern = [start: string, unit: string];
 
 const toPatterns = (units: readonly string[], start = "") => units.map((unit): Pattern => [start, unit]);
 
 const COOKIE_NAME = "sb-test-auth-token";
-/** Combining marks, whose order changes when a text is normalized. */
+/** Combining marks in non-canonical order. Unicode normalization has to reorder them. */
 const MARKS = "\u0301\u0323";
 const UNITS = toPatterns(["a", "9", ",", ";", "%61", '"', ".", "/", "a=", "00:00+00:00", "\u00a0"]);
 const PARAMETERS = [...UNITS, ...toPatterns(["9"], "2026-01-01T00:00:00.")];
@@ -74,7 +74,7 @@ const HEADERS: Record<string, Pattern[]> = {
 const fill = ([start, unit]: Pattern, size: number, end = "") =>
   start + unit.repeat((size - start.length - end.length) / Buffer.byteLength(unit)) + end;
 
-/** Joins as many distinct members as fit into the size. */
+/** Joins as many distinct members as fit into `size` bytes. */
 const join = (size: number, separator: string, format: (index: number) => string) =>
   Array.from({ length: size / (format(9_999) + separator).length }, (_, index) => format(index)).join(separator);
 
@@ -109,7 +109,7 @@ function readSources(...folders: string[]): string {
   return files.flatMap((file) => (file.endsWith(".ts") ? [readFileSync(file, "utf8")] : [])).join("\n");
 }
 
-/** Lists the lower-case names of the headers that the code reads from `rawHeaders`. */
+/** Lists the names of the headers that the code reads from `rawHeaders`, in lower case. */
 function listRawHeaderNames(): string[] {
   const source = readSources("command", "query-api/partner", "shared/http", "shared/partner-api");
   const names = source.matchAll(/listHeaderValues\([^)]*"([^"]+)"\)|`(X-)\$\{[\w.]*brand\}(-\w+-\w+)`/g);
@@ -117,7 +117,7 @@ function listRawHeaderNames(): string[] {
   return [...new Set(lowerCaseNames)];
 }
 
-/** Creates the applications, each with a function that returns the headers of an authorized request. */
+/** Creates the applications. Each comes with a function that returns the headers of an authorized request. */
 async function createApps(log: EventLog, application: partner.TestApplication) {
   const { privateKey } = await generateKeyPair("EdDSA", { extractable: true });
   const tokenIssuer = partner.TOKEN_ISSUER;
@@ -188,7 +188,7 @@ interface Route {
   path: string;
 }
 
-/** Lists one route for each name. Routes of both environments, and of the files of a page, share a name. */
+/** Lists one route per name. Both environments share names, and so do the files of a page. */
 function listRoutes(app: { middleware: unknown[] }): Route[] {
   type Router = { stack: (Route & { methods: string[] })[] };
   const layers = (app.middleware as { router?: Router }[]).flatMap(({ router }) => router?.stack ?? []);
@@ -200,7 +200,7 @@ function listRoutes(app: { middleware: unknown[] }): Route[] {
   return [...new Map(routes.filter(([name]) => name).toReversed()).values()];
 }
 
-/** Lists the declared parameters of a read, or the declared members of a write's body. */
+/** Lists the declared parameters of a read, or the declared body members of a write. */
 function listDeclarations(routeName: string): [name: string, declaration: unknown][] {
   const [api, id = ""] = routeName.split(".");
   const reads = api === "portal" ? createPortalOperations({ operatorName: "Test" }) : partnerReads;
@@ -209,7 +209,9 @@ function listDeclarations(routeName: string): [name: string, declaration: unknow
   return Object.entries(request?.shape ?? { ...read?.parameters, ...(read && "isPaged" in read && { cursor: api }) });
 }
 
-/** Tries all words of the source code, because the audit API lists the unknown names of a request. */
+/**
+ * Finds the parameters of an audit operation: sends all words in the source code, and drops those reported as unknown.
+ */
 async function findAuditNames(send: (names: string[]) => Promise<{ status: number; text: string }>): Promise<string[]> {
   const words = [...new Set(readSources("command/audit").match(/\b[a-z]\w+\b/g))];
   const names: string[] = [];
@@ -257,7 +259,7 @@ async function measureAll(log: EventLog): Promise<CostReport> {
   const formType = "Content-Type: application/x-www-form-urlencoded";
   for (const [app, getHeaders] of await createApps(log, application)) {
     handle = app.callback();
-    /** Headers, path parameters and declarations that have been measured. Several operations share them. */
+    /** Headers, path parameters and declarations measured so far. Operations share many of them. */
     const measured = new Set<unknown>();
     const isNew = (item: unknown) => !measured.has(item) && measured.add(item) !== undefined;
     for (const { name: routeName, method, path } of listRoutes(app)) {

@@ -14,14 +14,14 @@ import { createSilentApp } from "../../support/silent-app.ts";
 import { getTestServers } from "../../support/stack.ts";
 
 /**
- * Delay of each request to the event log. A single request stays within the time limit of a request. Creating an
- * appointment takes five requests, which together exceed the response timeout. Milliseconds.
+ * Delay of each request to the event log. A single request stays within its time limit. Together, the five requests of
+ * a create exceed RESPONSE_TIMEOUT_MS. Milliseconds.
  */
 const REQUEST_DELAY_MS = 400;
 const RESPONSE_TIMEOUT_MS = 1_000;
 
 describe("a request that times out before the handler ends", () => {
-  /** Sends a request whose handler ends only after the caller has received the response. */
+  /** Sends a request whose handler ends only after the response was sent. */
   const sendLateRequest = async (endHandler: () => void) => {
     const lines: Record<string, unknown>[] = [];
     const logger = pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) });

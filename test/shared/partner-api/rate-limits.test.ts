@@ -260,7 +260,7 @@ describe("rate limits of the partner API", () => {
     });
   }
 
-  /** Sets an existing counter to a number of requests. */
+  /** Sets the number of requests in an existing counter. */
   async function setCounter(key: string, points: number): Promise<void> {
     const { rowCount } = await adminPool.query("UPDATE rate_limit.counter SET points = $2 WHERE key LIKE $1", [
       `%${key}%`,

@@ -22,7 +22,7 @@ describe("the store of data keys", () => {
   const database = useResource(createMigratedDatabase);
   let store: DataKeys;
 
-  /** Creates a store with its own connections, like that of another process. */
+  /** Creates a store with its own connections, as another process would have. */
   function createStore(usedMasterKeys: MasterKeys = masterKeys, url = database.urls.command): DataKeys {
     const pool = new pg.Pool({ connectionString: url, max: 2 });
     pools.push(pool);

@@ -21,7 +21,9 @@ const stream = `customer-${customerId}`;
 const contact = { fullName: "Ana Kos", phone: null, email: "ana@example.com", city: "Ljubljana" };
 const neutralContact = { fullName: "(erased)", phone: null, email: null, city: null };
 
-/** Key, nonce and plaintext of an event. The Python library `cryptography` computed the expected ciphertext. */
+/**
+ * Inputs and expected ciphertext of an encryption. The ciphertext was computed with the Python library `cryptography`.
+ */
 const vector = {
   key: Buffer.from("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f", "hex"),
   nonce: Buffer.from("cafebabefacedbaddecaf888", "hex"),
@@ -30,7 +32,7 @@ const vector = {
   plaintext: JSON.stringify(contact),
 };
 
-/** Encrypts as the documentation describes it, independently of the code under test. */
+/** Encrypts as documented, without the code under test. */
 function encryptAsDocumented(context: string, plaintext = vector.plaintext): string {
   const cipher = createCipheriv("aes-256-gcm", vector.key, vector.nonce);
   cipher.setAAD(Buffer.from(context));

@@ -31,7 +31,7 @@ const logger = pino({ enabled: false });
 describe("Postgres with TLS and a standby", () => {
   const pair = useResource(startPostgresPair);
 
-  /** Returns the projection's URL with other values of options. */
+  /** Returns the projection's database URL with changed options. */
   const buildUrl = (options: Record<string, string>, hosts?: string) => {
     const [baseUrl, query] = pair.urls.projection.split("?") as [string, string];
     const newBaseUrl = hosts === undefined ? baseUrl : baseUrl.replace(/@.*\//, `@${hosts}/`);
@@ -229,7 +229,7 @@ describe("Postgres with TLS and a standby", () => {
     const scheduledAt = new Date(Date.now() + 3 * 86_400_000).toISOString();
     const createdIds: string[] = [];
     const createAppointment = async () => (await createAppointmentAt()).id;
-    /** @returns the id and the log position of a new appointment */
+    /** Creates an appointment. @returns its id and log position */
     const createAppointmentAt = async (): Promise<{ id: string; position: string }> => {
       const { status, body, headers } = await partner.request("POST", "/appointments", {
         headers: { "X-SERVICE-Clinic-ID": sandbox.clinicId, "Idempotency-Key": randomUUID() },

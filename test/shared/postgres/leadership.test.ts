@@ -6,7 +6,10 @@ import { type LeadershipOptions, withLeadership } from "../../../shared/postgres
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { getTestServers, makeTestRoot } from "../../support/stack.ts";
 
-/** Longer than the test, so that a standby process takes over only if the leader notifies it. Milliseconds. */
+/**
+ * Interval at which a standby process checks for a leader. Longer than the test, so that only a notification makes it
+ * take over. Milliseconds.
+ */
 const STANDBY_INTERVAL_MS = 600_000;
 
 describe("leadership", () => {

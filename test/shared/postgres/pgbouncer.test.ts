@@ -29,7 +29,7 @@ const logger = pino({ enabled: false });
 const createTestPool = (url: string) =>
   createPool({ url, applicationName: "test", size: 4, statementTimeoutMs: 5_000, logger });
 
-/** Tells whether transaction mode refuses named statements: PgBouncer tracks them since 1.21. */
+/** Returns true if PgBouncer is older than 1.21. In transaction mode, it then refuses named statements. */
 const refusesNamedStatements = () => {
   const [, minor] = /PgBouncer 1\.(\d+)/.exec(execFileSync(program ?? "", ["--version"], { encoding: "utf8" })) ?? [];
   return Number(minor) < 21;
@@ -62,7 +62,7 @@ const refusesNamedStatements = () => {
     return result instanceof StartError ? result.message : result;
   };
 
-  /** Runs a named statement many times at once. @returns the messages of the errors */
+  /** Runs a named statement many times concurrently. @returns the error messages */
   async function runNamedStatements(url: string): Promise<string[]> {
     const pool = createTestPool(url);
     const statement = {

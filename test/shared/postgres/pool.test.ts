@@ -120,7 +120,7 @@ const toMessage = (type: string, body: string) => {
   return Buffer.concat([Buffer.from(type), length, Buffer.from(body)]);
 };
 
-/** AuthenticationOk, ReadyForQuery, and the ErrorResponse with which a server ends the session. */
+/** Server messages AuthenticationOk and ReadyForQuery, and an ErrorResponse that ends the session. */
 const OPEN_AND_END = Buffer.concat([
   toMessage("R", "\0\0\0\0"),
   toMessage("Z", "I"),

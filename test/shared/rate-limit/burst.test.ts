@@ -12,8 +12,8 @@ const LIMIT = 25;
 const REQUEST_COUNT = 120;
 
 /**
- * Delay of each response of Postgres. Milliseconds. A new connection needs several responses, and a limiter that waits
- * longer than 1,200 ms considers Postgres unavailable.
+ * Delay of each response of Postgres. Milliseconds. A new connection needs several responses. After 1,200 ms, a limiter
+ * considers Postgres unavailable.
  */
 const RESPONSE_DELAY_MS = 100;
 
@@ -21,7 +21,7 @@ describe("rate limiter under a burst", () => {
   const world = useResource(startLimiterWorld, "test");
   let proxy: FaultProxy;
   let adminClient: pg.Client;
-  /** Limiters of two processes. Their connections to Postgres go through the proxy. */
+  /** Limiters that act as two processes. They connect to Postgres through the proxy. */
   let limiters: RateLimiter[];
 
   beforeEach(async () => {
@@ -49,7 +49,7 @@ describe("rate limiter under a burst", () => {
     await eventually("the registration", async () => (await adminClient.query(sql)).rowCount === processCount);
   }
 
-  /** Locks the counter of a key, like a slow transaction. */
+  /** Locks a counter, as a slow transaction does. */
   async function lockCounter(key: string): Promise<void> {
     await adminClient.query("BEGIN");
     await adminClient.query("INSERT INTO rate_limit.counter VALUES ($1, 0, 1) ON CONFLICT DO NOTHING", [key]);

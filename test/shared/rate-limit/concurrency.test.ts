@@ -14,13 +14,13 @@ import { createSilentApp } from "../../support/silent-app.ts";
 const MAX_ADDRESS_REQUESTS = 20;
 const MAX_APPLICATION_REQUESTS = 100;
 
-/** Counts every request as the first of its window. */
+/** Fake limiter that counts each request as the first of its window. */
 const limiter = { count: async () => ({ used: 1, endsAt: Date.now() + 1_000, endsInMs: 1_000 }) };
 
-/** Address of the client. */
+/** Address of the simulated client. */
 let address = "192.0.2.250";
 
-/** Handles a request whose response never reaches the client, so the request stays in progress. */
+/** Handles a request whose response never reaches the client. The request therefore stays in progress. */
 function send(handle: RequestListener, method: string, url: string, headers = {}): Promise<ServerResponse> {
   const socket = Object.defineProperty(new Socket(), "remoteAddress", { value: address });
   const request = new IncomingMessage(socket);
@@ -88,7 +88,7 @@ describe("the authentication of a partner's request", () => {
     isBranchKnown: true,
   };
 
-  /** Serves one operation that looks up the access data with the given function. */
+  /** Serves one operation. @param findAccess looks up the caller's access data */
   function serve(findAccess: () => Promise<AccessRecord>, findExcess: () => unknown = () => undefined) {
     const operation = partnerOperations.getClinicContext;
     const dependencies = { verify: async () => token, limiter: { ...limiter, findExcess } as never, brand: "SERVICE" };

@@ -9,7 +9,7 @@ import type { TestDatabase } from "../../support/stack.ts";
 
 const logger = pino({ enabled: false });
 
-/** A database with counters, and limiters that use the database. To Postgres, each limiter is a separate process. */
+/** A database with counters, and limiters that use it. Each limiter acts as a separate process. */
 export interface LimiterWorld {
   database: TestDatabase;
   /** @param warnings receives the limiter's warnings */
@@ -37,7 +37,7 @@ export async function startLimiterWorld(): Promise<LimiterWorld> {
   };
 }
 
-/** Numbers of requests by outcome: permitted, over the limit, or not counted in time. */
+/** Numbers of requests that were permitted, over the limit, or not counted in time. */
 export interface Outcomes {
   passedCount: number;
   refusedCount: number;
@@ -45,7 +45,7 @@ export interface Outcomes {
   windowEnds: Set<number>;
 }
 
-/** Counts requests concurrently, distributed evenly over limiters, and waits for all outcomes. */
+/** Counts requests concurrently, distributed evenly over the limiters. Returns the numbers of outcomes. */
 export async function sendBurst(
   limiters: readonly RateLimiter[],
   { key, limit, requestCount }: { key: string; limit: number; requestCount: number },

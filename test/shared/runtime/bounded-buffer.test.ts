@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 
 describe("bounded buffer", () => {
-  /** Takes items, and tells whether the buffer returned them yet. */
+  /** Starts to take items. `takeState.items` is undefined until the buffer returns them. */
   function startTake(buffer: BoundedBuffer<number>, maxItems: number) {
     const takeState: { items?: number[] } = {};
     const donePromise = buffer.take(maxItems).then((items) => {

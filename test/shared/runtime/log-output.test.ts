@@ -10,7 +10,7 @@ import { mountSmallDisk } from "../../support/small-disk.ts";
 
 const runningProcesses = new Set<ChildProcess>();
 
-/** Starts a process that logs constantly, and writes dots to standard error while it runs. */
+/** Starts a process that logs constantly. As a sign of life, it also writes dots to standard error. */
 function startTalker(stdout: number | "pipe"): { child: ChildProcess; countBeats: () => number } {
   const { command, args } = buildNodeCommand("test/shared/runtime/talker.ts");
   const child = spawn(...withDeathSignal("SIGKILL", command, args), {
@@ -101,7 +101,7 @@ describe("a process that logs", () => {
   });
 });
 
-/** Returns how many numbers are missing between the first and the last numbered line. */
+/** Returns the number of missing numbers between the first and the last numbered line. */
 function countMissingNumbers(text: string): number {
   const numbers = [...text.matchAll(/"number":(\d+),"text":"x+","msg":"talks"}$/gm)].map(([, number]) =>
     Number(number),

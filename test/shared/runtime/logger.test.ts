@@ -6,7 +6,7 @@ import { captureLogs } from "../../support/captured-logs.ts";
 import { eventually } from "../../support/eventually.ts";
 import { getTestServers } from "../../support/stack.ts";
 
-/** Logs an error line with the given fields, and returns the line as text. */
+/** Logs an error with the given fields. @returns the log line */
 function logLine(fields: object): string {
   const logs = captureLogs();
   createLogger("test", "debug").error(fields, "failed");

@@ -18,16 +18,16 @@ const refusals = [() => new ItemError("refused"), () => createDatabaseError("220
 
 type Fate = "good" | "bad" | "slow" | "fatal";
 
-/** Calls of the server, counted from 1, that fail before or after their effect. */
+/** Numbers of the server calls that fail, counted from 1. "refused" has no effect; "response lost" has its effect. */
 type Outages = ReadonlyMap<number, "refused" | "response lost">;
 
 interface Scenario {
-  /** Fate of each item, in batches. */
+  /** Outcome of each item, by batch. */
   batches: readonly (readonly Fate[])[];
   outages: Outages;
 }
 
-/** Works through batches with a server that fails as the scenario says. Items have consecutive numbers. */
+/** Runs the work of a scenario with a simulated server. Items are numbered from 0. */
 async function run({ batches, outages }: Scenario) {
   const fates = batches.flat();
   const [handled, aside, reports]: [number[], Set<number>, unknown[]] = [[], new Set(), []];
@@ -87,7 +87,7 @@ const scenarioArbitrary = (fate: fc.Arbitrary<Fate>): fc.Arbitrary<Scenario> =>
     outages: outagesArbitrary,
   });
 
-/** Scenarios run at the same time, because a loop waits after a failure of a server. */
+/** Checks many scenarios concurrently, because a loop pauses after each failure of the server. */
 const assertAll = (arbitrary: fc.Arbitrary<Scenario>, check: (scenario: Scenario) => Promise<void>) =>
   fc.assert(
     fc.asyncProperty(fc.array(arbitrary, { minLength: 100, maxLength: 200 }), async (scenarios) => {

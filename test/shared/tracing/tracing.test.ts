@@ -59,7 +59,7 @@ describe("the W3C trace context", () => {
   });
 });
 
-/** Time in which tracing must stop although the collector does not respond. Longer than the limit of a second. */
+/** Time in which tracing must stop if the collector does not respond. Its own time limit is a second. Milliseconds. */
 const MAX_STOP_MS = 4_500;
 
 describe("the trace collector", () => {

@@ -2,7 +2,9 @@ import { expect } from "chai";
 import ipaddr from "ipaddr.js";
 import { isPublicUnicast } from "../../../shared/webhooks/destination.ts";
 
-/** Blocks of IANA's special-purpose registries for IPv4 and IPv6, blocks outside of unicast, and a cloud's platform. */
+/**
+ * Address blocks that are not public: IANA's special-purpose registries, non-unicast blocks, and a cloud's platform.
+ */
 const SPECIAL_BLOCKS = [
   ["0.0.0.0/8", "this network"],
   ["10.0.0.0/8", "private use"],

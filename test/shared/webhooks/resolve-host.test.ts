@@ -11,9 +11,9 @@ describe("resolving the name of a destination", () => {
   const dns = useResource(startDnsServer, "test");
 
   /**
-   * Checks the destination.
+   * Checks a host with the given DNS replies.
    *
-   * @returns the checked address or the error code, and the duration of the check
+   * @returns the permitted address or the error code, and the duration
    */
   const check = async (A: DnsReply, AAAA: DnsReply) => {
     dns.setReplies({ A, AAAA });

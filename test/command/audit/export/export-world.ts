@@ -6,11 +6,11 @@ import { useAuditWorld } from "../world.ts";
 // biome-ignore lint/suspicious/noExplicitAny: each test knows which fields the verdict has
 type VerdictFields = { line?: number; problem?: string; manifest?: any };
 
-/** Starts an audit service for the tests of a suite, and exports its clinic to a file. */
+/** Starts an audit service for a test suite, and exports the history of its clinic to a file. */
 export function useExport() {
   const suite = useAuditWorld({}, "notes with \u2028 and ünïcode 🐾");
   const { world, history } = suite;
-  /** File with the export, and its lines with line endings. */
+  /** Path of the export, and its lines with line endings. */
   const exported = {} as { file: string; lines: string[] };
   before(async () => {
     const file = world.nameFile();
@@ -18,7 +18,7 @@ export function useExport() {
     expect(code).to.equal(0);
     Object.assign(exported, { file, lines: fs.readFileSync(file, "utf8").split(/(?<=\n)/) });
   });
-  /** Writes a file with the given content and verifies the file, without any setting. */
+  /** Writes the content to a file and verifies it. The command runs without environment variables. */
   const verify = async (
     content: string,
     key = world.keyFile,

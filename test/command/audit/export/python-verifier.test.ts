@@ -13,7 +13,7 @@ import { exportLines, exportVectors } from "./vectors.ts";
 const verifierFolder = fileURLToPath(new URL("../../../../docs/audit-verifier/", import.meta.url));
 const { folder: vectorFolder, vectors } = exportVectors;
 
-/** Runs the command line of verify.py for several lists of arguments in one process, and prints the exit codes. */
+/** Python program that runs verify.py for several lists of arguments and prints the exit codes. Saves processes. */
 const DRIVER = `
 import json, sys
 sys.dont_write_bytecode = True
@@ -23,7 +23,7 @@ for arguments in json.loads(sys.argv[2]):
     print(json.dumps({"code": verify.main(arguments)}))
 `;
 
-/** Verifies the known answers for RFC 6962 with the functions of verify.py. */
+/** Python program that checks the functions of verify.py with the known answers for RFC 6962. */
 const KNOWN_ANSWERS_CHECK = `
 import json, sys
 sys.dont_write_bytecode = True
@@ -50,7 +50,6 @@ interface PythonResult {
   line?: number | null;
 }
 
-/** Verifies exports with verify.py. */
 function verifyWithPython(files: { file: string; keys: string }[]): Promise<PythonResult[]> {
   const argumentLists = files.map(({ file, keys }) => [file, "--key", keys, "--json"]);
   return runPythonVerifier(vectorFolder, argumentLists);

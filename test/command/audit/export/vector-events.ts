@@ -22,8 +22,9 @@ interface EventFields {
 }
 
 /**
- * Returns the audit event of the n-th stored event, counted from 1. The log position, the id and the storage time
- * follow from the number: each event was stored a minute after the previous event.
+ * Creates the n-th event of one stream. Log position, id and storage time are derived from the number.
+ *
+ * @param number counted from 1
  */
 function toAuditEvent(number: number, fields: EventFields): AuditEvent {
   const storedEvent = {
@@ -46,7 +47,6 @@ const cancellation: EventFields = {
   data: { ...appointment, reason: "Umzug nach Köln" },
 };
 
-/** Events of the smallest genuine export. */
 export const exampleEvents = toAuditEvents([{ type: "AppointmentConfirmed", data: appointment }, cancellation]);
 
 export const historyEvents = toAuditEvents([
@@ -57,7 +57,7 @@ export const historyEvents = toAuditEvents([
   cancellation,
 ]);
 
-/** The events of {@link historyEvents}, and events that an export of the clinic omits. */
+/** The events of {@link historyEvents}, mixed with events of no clinic and of another clinic, which an export omits. */
 export const mixedEvents = toAuditEvents([
   ...historyEvents.slice(0, 2).map(({ type, data }) => ({ type, data })),
   { type: "AppointmentConfirmed", data: appointment, metadata: { ...metadata, clinicId: OTHER_CLINIC_ID } },
@@ -66,7 +66,7 @@ export const mixedEvents = toAuditEvents([
   ...historyEvents.slice(2).map(({ type, data }) => ({ type, data })),
 ]);
 
-/** Events with text and numbers that programming languages format differently. The types are unknown to the service. */
+/** Events of unknown types, with text and numbers that programming languages serialize differently. */
 export const textAndNumberEvents = toAuditEvents([
   {
     type: "TextRecorded",
@@ -115,7 +115,7 @@ export const unusualEvents = toAuditEvents([
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const ownClinic = { ...appointment, clinicId: CLINIC_ID };
 
-/** Events with metadata that this release does not know, or that has another form than this release writes. */
+/** Events with metadata that is unknown to this release or malformed. */
 export const newerMetadataEvents = toAuditEvents([
   {
     type: "AppointmentConfirmed",
@@ -149,11 +149,11 @@ export const newerMetadataEvents = toAuditEvents([
   { type: "AppointmentConfirmed", data: ownClinic, metadata: null },
 ]);
 
-/** 4,100 events: more than a manifest has blocks, so that each block has eight lines. */
+/** Creates 4,100 events. A manifest cannot list so many blocks of fewer lines, so each block has eight lines. */
 export const createManyEvents = () =>
   toAuditEvents(Array.from({ length: 4_100 }, () => ({ type: "AppointmentConfirmed", data: appointment })));
 
-/** Events of the Merkle tree in the test vectors. Some are of types that are unknown to the service. */
+/** Leaves of the Merkle tree in the test vectors. The service does not know the types of some events. */
 export const treeEvents = toAuditEvents(
   [...historyEvents, ...textAndNumberEvents, ...unusualEvents].map(({ type, data }) => ({ type, data })),
 );

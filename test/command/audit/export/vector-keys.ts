@@ -1,4 +1,4 @@
-/** Keys of the test vectors: the secret keys of the tests 1 to 3 in RFC 8032, section 7.1. Everyone knows them. */
+/** Keys of the test vectors: the published secret keys of tests 1 to 3 in RFC 8032, section 7.1. */
 import { type AuditSigner, createAuditSigner } from "../../../../command/audit/export/signing.ts";
 
 export type TestKey = { kty: "OKP"; crv: "Ed25519"; d: string; x: string; kid: string };
@@ -21,13 +21,13 @@ export const retiredKey = createKey(
   "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb",
   "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c",
 );
-/** Key that no vector trusts, except those with `other-keys.json`. */
+/** Key that is trusted only by `other-keys.json`. */
 export const otherKey = createKey(
   "other",
   "c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7",
   "fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025",
 );
 
-/** Creates a signer that signs with the first key, as AUDIT_SIGNING_KEYS does. */
+/** Creates a signer for AUDIT_SIGNING_KEYS with these keys. The first key signs. */
 export const createTestSigner = (...keys: TestKey[]): Promise<AuditSigner> =>
   createAuditSigner({ AUDIT_SIGNING_KEYS: { keys } });

@@ -1,6 +1,6 @@
 /**
- * Builds the genuine test vectors of the export format with the code that writes exports. `vectors.json` describes all
- * vectors, and says how a verifier must judge them.
+ * Builds the unaltered test vectors of the export format with the code that writes exports. `vectors.json` describes
+ * all vectors, including altered files, and the result that a verifier must return.
  */
 import fs from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -18,18 +18,17 @@ import {
 } from "./vector-events.ts";
 import { createTestSigner, otherKey, retiredKey, signingKey } from "./vector-keys.ts";
 
-/** An entry of `vectors.json`: a file and the result of its verification. */
+/** An entry of `vectors.json`: a file and the expected result of its verification. */
 export interface Vector {
-  /** Name of the file. */
   file: string;
   /** Name of the file with the trusted keys. */
   keys: string;
-  /** Names of files with tree heads that the verifier holds. */
+  /** Names of files with tree heads that the verifier has stored. */
   heads?: string[];
   description: string;
-  /** Code of the expected fault; null for a genuine file. */
+  /** Expected error code; null if the file is valid. */
   fault: string | null;
-  /** Number of the line with the fault in an export, counted from 1; null for a genuine export. */
+  /** Line of an export that causes the error, counted from 1; null if the file is valid. */
   line?: number | null;
 }
 
@@ -46,7 +45,7 @@ export function readVectors(folderUrl: URL): Vectors {
 
 export const exportVectors = readVectors(new URL("./vectors/", import.meta.url));
 
-/** Files with trusted keys, by name. */
+/** Returns the key files by file name. */
 export async function buildKeyFiles(): Promise<Record<string, string>> {
   const formatKeys = async (...keys: Parameters<typeof createTestSigner>) =>
     `${JSON.stringify((await createTestSigner(...keys)).jwks, null, 2)}\n`;
@@ -56,7 +55,11 @@ export async function buildKeyFiles(): Promise<Record<string, string>> {
   };
 }
 
-/** Returns the lines of an export of the events with a fixed manifest. The first key signs; by default, the first key of `keys.json`. */
+/**
+ * Returns the lines of an export of the events, with fixed values in the manifest.
+ *
+ * @param signingKeys the first key signs
+ */
 export async function exportLines(
   events: AuditEvent[],
   manifest: Partial<Pick<Manifest, "stored">> = {},
@@ -82,7 +85,9 @@ export async function exportLines(
   return collectedLines;
 }
 
-/** Returns the files of the genuine exports. The altered files are data only. */
+/**
+ * Returns the valid exports by file name. Altered files are not built: they are stored in the folder of the vectors.
+ */
 export async function buildVectorFiles(): Promise<Record<string, string>> {
   const range = { from: "2026-05-04T08:02:00.000Z", to: "2026-05-04T08:08:00.000Z" };
   const lines = {

@@ -73,7 +73,6 @@ describe("the verification of an export", () => {
   describe("with an expected clinic and range", () => {
     const range = { from: "2020-01-01T00:00:00.000Z", to: "2026-06-01T00:00:00.000Z" };
     let clinicId: string;
-    /** File with an export of the range. */
     let file: string;
     /** Output of the command that wrote the file. */
     let exportOutput: string;

@@ -15,8 +15,8 @@ const LINE = `${"x".repeat(10_000)}\n`;
 
 describe("streamLines", () => {
   /**
-   * Serves all lines at any path. `ended` resolves when the response has ended; `countLines` returns the number of
-   * lines that have been read from the source.
+   * Serves all lines at any path. `endPromise` resolves when the response was aborted. `countLines` returns the number
+   * of lines that were read so far.
    */
   async function serveLines(stallTimeoutMs: number, authenticateAgain = async () => {}) {
     let lineCount = 0;

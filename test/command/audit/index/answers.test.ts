@@ -1,13 +1,23 @@
 import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
-import { AccessDeniedError, type ReadStreamOptions } from "@eventstore/db-client";
+import {
+  AccessDeniedError,
+  type EventStoreDBClient,
+  jsonEvent,
+  type ReadAllOptions,
+  type ReadStreamOptions,
+} from "@eventstore/db-client";
 import { expect } from "chai";
 import { exportClinic } from "../../../../command/audit/export/export-clinic.ts";
 import { createAuditSigner } from "../../../../command/audit/export/signing.ts";
 import { AuditIndex } from "../../../../command/audit/index/audit-index.ts";
+import { toPurposeKey } from "../../../../command/audit/index/index-keys.ts";
+import { readIndexCheckpoint } from "../../../../command/audit/index/index-store.ts";
+import { readIndexedEvents } from "../../../../command/audit/index/read-rows.ts";
 import { startAuditService } from "../../../../command/audit/start.ts";
 import { withClient } from "../../../../deploy/local/servers/database-roles.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
+import { readLogEnd } from "../../../../shared/eventstore/read-log.ts";
 import { readConfig } from "../../../../shared/runtime/config.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { parseMetrics, readSample } from "../../../support/metrics.ts";

@@ -45,7 +45,7 @@ describe("the audit index", () => {
     for (const stop of stopFunctions) await stop();
   });
 
-  /** Runs fillers until the index covers the log. */
+  /** Runs the given number of fillers concurrently until the index covers the log. */
   async function fill(count = 1, fillerPool = pool, fillerLogger = logger): Promise<void> {
     const controller = new AbortController();
     const options = { client, pool: fillerPool, databaseUrl: database.urls.audit, logger: fillerLogger };

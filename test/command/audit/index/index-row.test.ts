@@ -48,9 +48,7 @@ const confirmedEvent = createEvent(`appointment-${APPOINTMENT_ID}`, 1, "Appointm
   correlationId: CORRELATION_ID,
   data: { appointmentId: APPOINTMENT_ID },
 });
-/**
- * A log with events of several clinics, customers and partners. Each event has a name, which the expected results use.
- */
+/** A log with events of several clinics, customers and partners. The expected results refer to the events by key. */
 const log: Record<string, AuditEvent> = {
   clinic: createEvent(`clinic-${CLINIC_ID}`, 0, "ClinicRegistered", { data: { clinicId: CLINIC_ID } }),
   customer: createEvent(`customer-${CUSTOMER_ID}`, 0, "CustomerRegistered", { data: { customerId: CUSTOMER_ID } }),
@@ -96,7 +94,7 @@ const log: Record<string, AuditEvent> = {
   }),
 };
 
-/** Returns the rows of events in log order, as if the index contained no others. */
+/** Creates the index rows of the given events, in log order. No other events exist. */
 function createRows(events: readonly AuditEvent[]): IndexRow[] {
   const [objects, causes] = [new Map<string, IndexRow>(), new Map<string, IndexRow>()];
   return events.map((event) => {
@@ -111,7 +109,7 @@ function createRows(events: readonly AuditEvent[]): IndexRow[] {
 const rows = createRows(Object.values(log));
 const listRelatedNames = (key: string) => Object.keys(log).filter((_, index) => rows[index]?.keys.includes(key));
 
-/** Events of the appointment and its queue ticket, and a consequence of its webhook delivery. */
+/** Events of the appointment and its queue ticket, and an event that its webhook delivery caused. */
 const appointmentEventNames = ["requested", "confirmed", "ticket", "called", "disabled"];
 
 type JsonSchema = z.core.JSONSchema.BaseSchema;

@@ -31,7 +31,7 @@ describe("a rebuild of the audit index", () => {
     return { status, types: getTypes(lines), count: end?.count };
   };
 
-  /** Describes the columns, indexes and rights of the live tables. */
+  /** Reads the columns, indexes and privileges of the live tables. */
   const describeTables = async () => {
     const { rows } = await owner.query(
       `SELECT c.relname, c.relacl::text, array_agg(DISTINCT (a.attnum, a.attname, a.atttypid, a.attnotnull, a.attcollation)::text) AS columns,
@@ -43,7 +43,12 @@ describe("a rebuild of the audit index", () => {
   };
   const readTableId = async () => (await owner.query("SELECT tableoid AS id FROM audit.checkpoint")).rows[0].id;
 
-  /** Waits until a rebuild has created its tables after the former ones, or has filled them. */
+  /**
+   * Waits until a rebuild has created its tables. @returns an id of the tables
+   *
+   * @param formerTableId id of an earlier rebuild's tables, which do not count
+   * @param isFilled if true, also waits until the tables are filled
+   */
   async function awaitNext(formerTableId?: number, isFilled = false): Promise<number> {
     const sql = `SELECT n.tableoid AS id, n.position = l.position AS filled FROM audit_next.checkpoint n, audit.checkpoint l`;
     return eventually("the tables of the rebuild", async () => {
@@ -52,7 +57,7 @@ describe("a rebuild of the audit index", () => {
     });
   }
 
-  /** Runs work while a statement reads the live index, so that a rebuild cannot replace it. */
+  /** Runs a function while a lock on the live tables prevents a rebuild from replacing them. */
   async function whileBlocked(run: () => Promise<void>): Promise<void> {
     await withClient(world.database.urls.projection, async (reader) => {
       await reader.query("BEGIN; LOCK TABLE audit.node IN ACCESS SHARE MODE");

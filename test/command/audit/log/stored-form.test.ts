@@ -7,14 +7,14 @@ import type { Category } from "../../../../shared/domain/events/category.ts";
 import { findDeclaration } from "../../../../shared/domain/personal-data/declaration.ts";
 import { historyEvents, newerMetadataEvents } from "../export/vector-events.ts";
 
-/** Members of zod's definitions that contain the schemas of parts. */
+/** Properties of a zod definition that contain nested schemas. */
 interface Definition {
   shape?: Record<string, z.ZodType>;
   innerType?: z.ZodType;
   element?: z.ZodType;
 }
 
-/** Lists the names of fields that hold secrets: by their name, or by the reason why they are not personal data. */
+/** Lists the fields that hold secrets, detected by name or by the declared reason why they are not personal data. */
 function listSecretFields(schema: z.ZodType, name = ""): string[] {
   const declaration = findDeclaration(schema);
   const reason = declaration?.kind === "notPersonal" ? declaration.reason : "";

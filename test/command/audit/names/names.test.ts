@@ -89,7 +89,7 @@ describe("auditors' search by names", () => {
       JSON.stringify(body),
     );
 
-  /** Returns the recorded access of a request. */
+  /** Returns the data of the event that records the access of a request. */
   async function findAccess({ headers }: AuditResponse): Promise<AuditAccessEvent["data"]> {
     const { lines } = await (await world.registerAuditor(null)).request(
       `/audit/v1/events?correlation=${headers.get("X-Correlation-ID")}`,
@@ -228,7 +228,11 @@ describe("auditors' search by names", () => {
     expect(await list("day=2026-11-28")).to.eql([]);
   });
 
-  /** Adds a clinic with appointments of 30 minutes. Returns a function that lists those that a query finds, by number. */
+  /**
+   * Adds a clinic with appointments of 30 minutes.
+   *
+   * @returns a function that runs a query and returns the indexes of the found appointments in `scheduledTimes`
+   */
   async function addAppointments(timezone: string, scheduledTimes: string[]) {
     const { clinicId } = await createClinic(world.log);
     const appointmentIds = scheduledTimes.map(() => randomUUID() as string);

@@ -13,7 +13,7 @@ import {
   type TestAuditor,
 } from "../world.ts";
 
-/** The page /audit in a browser, with a clinic that has a history of one appointment. */
+/** The page /audit in a browser, with a clinic that has one appointment. */
 export interface AuditPage extends TestPage {
   world: AuditWorld;
   database: ReadModelDatabase;
@@ -22,12 +22,12 @@ export interface AuditPage extends TestPage {
   signIn(credential: string): Promise<void>;
   /** Signs the auditor in, and waits for the latest events. */
   openDesk(): Promise<void>;
-  /** Starts a search and waits until its events are shown. Before its request, the former events are still shown. */
+  /** Starts a search and waits until the page shows its result instead of the previous one. */
   awaitSearch(startSearch: () => Promise<unknown>): Promise<void>;
-  /** Searches for the events related to an object. */
+  /** Searches for the events related to an object, by id. */
   search(kind: string, id: string): Promise<void>;
   readTimeline(): Promise<string[]>;
-  /** Returns the paths of the page's requests to the API, with their parameters, while the action runs. */
+  /** Returns the URLs of the API requests that the page sends during the action. */
   listRequests(action: () => Promise<unknown>): Promise<URL[]>;
   stop(): Promise<void>;
 }

@@ -27,7 +27,7 @@ describe("the events on the page /audit", function () {
 
   after(() => audit?.stop());
 
-  /** Requests an appointment at 08:30 of the clinic. */
+  /** Requests an appointment at 08:30 in the clinic's time zone. */
   async function request(): Promise<string> {
     const { clinicId, branchId, animalId } = history;
     const appointmentId = randomUUID();
@@ -37,7 +37,9 @@ describe("the events on the page /audit", function () {
     return appointmentId;
   }
 
-  /** Moves an appointment to 15:00, as a consequence of another event. */
+  /**
+   * Moves an appointment to 15:00 in the clinic's time zone. The causation id is random, as if another event caused it.
+   */
   async function move(appointmentId: string, reason: string | null): Promise<void> {
     const context = { ...createTestOperatorContext(REQUESTED_MS + 1), causationId: randomUUID() };
     const { clinicId } = history;

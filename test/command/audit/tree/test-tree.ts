@@ -1,6 +1,6 @@
 import { type ReadHashes, TreeEdge } from "../../../../command/audit/tree/merkle-tree.ts";
 
-/** A tree in memory, with the nodes that the audit index stores. */
+/** Creates a tree in memory that stores the same nodes as the audit index. */
 export async function growTree(leafHashes: readonly Buffer[]): Promise<{ edge: TreeEdge; readHashes: ReadHashes }> {
   const edge = await TreeEdge.read(async () => [], 0);
   const levels: Buffer[][] = [[...leafHashes]];

@@ -10,7 +10,7 @@ import { startAuditWorld } from "../world.ts";
 
 const run = promisify(execFile);
 
-/** Starts a time-stamp server, which creates time stamps with `openssl ts` in a folder. @returns host and port */
+/** Starts an HTTP server that creates time stamps with `openssl ts`. @returns host and port */
 async function startTimeStampServer(folder: string): Promise<string> {
   const settings = {
     ...{ serial: "serial", signer_cert: "time-stamp-ca.pem", certs: "time-stamp-ca.pem", signer_key: "key.pem" },

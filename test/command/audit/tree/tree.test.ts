@@ -19,16 +19,13 @@ interface KnownAnswers {
   leaves: string[];
   /** Root hashes of the trees with 0 to 8 leaves. */
   roots: string[];
-  /** Paths of leaves, which are counted from 0. */
+  /** Inclusion paths of leaves. `index` is counted from 0. */
   leafPaths: { index: number; size: number; path: string[] }[];
-  /** Paths between two sizes of the tree. */
+  /** Consistency paths between trees of two sizes. */
   consistencyPaths: { from: number; to: number; path: string[] }[];
 }
 
-/**
- * Known answers for RFC 6962: the leaves, root hashes and paths with which Certificate Transparency logs are tested. All
- * values are in hex.
- */
+/** Published test data for RFC 6962, as used for Certificate Transparency logs. All values are in hex. */
 const knownAnswers: KnownAnswers = JSON.parse(
   fs.readFileSync(new URL("./vectors/rfc6962.json", import.meta.url), "utf8"),
 );
@@ -44,7 +41,7 @@ const computeLeafPath = async (leafHashes: readonly Buffer[], index: number) =>
 const computeConsistencyPath = async (leafHashes: readonly Buffer[], fromSize: number) =>
   readConsistencyPath((await growTree(leafHashes)).readHashes, fromSize, leafHashes.length);
 
-/** The definitions of RFC 6962, section 2.1, word for word. `MTH`, `PATH` and `SUBPROOF` are its names. */
+/** Direct implementation of RFC 6962, section 2.1, with its function names: `MTH`, `PATH` and `SUBPROOF`. */
 const definitions = {
   split: (size: number) => 2 ** Math.ceil(Math.log2(size) - 1),
   MTH(hashes: readonly Buffer[]): Buffer {

@@ -1,6 +1,6 @@
 /**
- * Builds the genuine test vectors of tree heads and proofs with the code that writes them. `vectors.json` describes all
- * vectors, and says how a verifier must judge them.
+ * Builds the unaltered test vectors of tree heads and proofs with the code that writes them. `vectors.json` describes
+ * all vectors, including altered files, and the result that a verifier must return.
  */
 import type { AuditEvent } from "../../../../command/audit/log/audit-event.ts";
 import { toLeaf } from "../../../../command/audit/tree/leaves.ts";
@@ -22,7 +22,11 @@ export const treeVectors = readVectors(new URL("./vectors/", import.meta.url));
 const leaves = treeEvents.map(toLeaf);
 const SIZE = leaves.length;
 
-/** Returns the root hash and the path, in hex, of a leaf or of an earlier size. */
+/**
+ * Returns the root hash of the tree with `size` leaves, in hex.
+ *
+ * @param marked leaf or earlier size. The returned path is its inclusion path or consistency path
+ */
 async function describeTree(size: number, marked: { leaf?: number; size?: number } = {}) {
   const { readHashes, edge } = await growTree(leaves.slice(0, size).map(({ hash }) => hash));
   const path =
@@ -60,14 +64,16 @@ async function buildConsistency(from: SignedTreeHead, to: SignedTreeHead) {
   return { format: CONSISTENCY_PROOF_FORMAT, from, to, path };
 }
 
-/** Builds the proof that an event is the only leaf of a tree. */
+/** Builds an inclusion proof for a tree whose only leaf is the event. */
 async function buildOnlyInclusion(auditEvent: AuditEvent) {
   const { event, hash } = toLeaf(auditEvent);
   const head = await buildHead(1, { root: hash.toString("hex"), logPosition: event.position });
   return { format: INCLUSION_PROOF_FORMAT, event, index: 0, path: [], head };
 }
 
-/** Returns the genuine files. The altered files are data only. */
+/**
+ * Returns the valid documents by file name. Altered files are not built: they are stored in the folder of the vectors.
+ */
 export async function buildProofFiles(): Promise<Record<string, string>> {
   const [one, six, eight, head] = [await buildHead(1), await buildHead(6), await buildHead(8), await buildHead(SIZE)];
   const [firstEvent, secondEvent] = newerMetadataEvents as [AuditEvent, AuditEvent];

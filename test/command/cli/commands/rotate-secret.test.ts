@@ -31,9 +31,7 @@ describe("endpoint rotate-secret", () => {
     return (await registerEndpoint({ log, secretBox }, input, createTestOperatorContext())).endpoint.id;
   }
 
-  /**
-   * Returns the new secret from the log, and the number of milliseconds for which the previous secret remains in use.
-   */
+  /** Returns the new secret from the log, and the time for which the previous secret stays valid. Milliseconds. */
   async function readRotation(endpointId: string) {
     const event = (await log.read(`webhookEndpoint-${endpointId}`)).at(-1);
     if (event?.type !== "WebhookSecretRotated") throw new Error(`The last event is not a rotation but ${event?.type}`);

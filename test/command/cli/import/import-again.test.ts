@@ -35,7 +35,7 @@ describe("a second import of a complete file", () => {
     return { code, failures: out.slice(0, -1), totals, err };
   };
 
-  /** Returns lines with every command that can be imported. Applies the first of them. */
+  /** Returns import lines that use every importable command. Already imports the first lines. */
   async function prepareLines(): Promise<{ clinicId: string; lines: Line[] }> {
     const ids: Ids = {};
     const firstLines = FIRST_COMMANDS.map((name) => createLine(name, ids));

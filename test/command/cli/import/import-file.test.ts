@@ -30,7 +30,7 @@ function createCustomerLines(clinicId: string, count: number): Line[] {
   }).flat();
 }
 
-/** Returns the stream of a line that registers an object. */
+/** Returns the stream of the object that the line registers. */
 function toStream({ command, ...ids }: Line): string {
   const [noun] = String(command).split(" ");
   return `${noun}-${ids[`${noun}Id`]}`;
@@ -43,7 +43,7 @@ describe("an import", () => {
     env = { EVENTSTORE_URL: (await getTestServers()).eventstoreUrl };
     log = createPlainLog(connectToLog(env.EVENTSTORE_URL ?? ""));
   });
-  /** Runs an import, after a dry run which must have the same result. */
+  /** Runs an import after a dry run, and checks that the dry run has the same result. */
   async function runImport(lines: (Line | string)[], ...options: string[]) {
     const run = (...flags: string[]) => runClinic(["import", "-", "--json", ...flags], { env, stdin: toNdjson(lines) });
     const dryRun = await run("--dry-run");

@@ -224,7 +224,7 @@ describe("the lines of an import", () => {
     const room = { resourceType: "room", name: "Room" };
     const cat = { name: "A", species: "cat" };
     const requested = "branchId animalId scheduledAt";
-    /** Command, fields with unknown ids, other fields, code of the rule, and refused fields. */
+    /** Command, id fields that get new ids, other fields, expected error code, and the fields that the error names. */
     const cases: [string, string, object, string, string][] = [
       ["animal register", "animalId customerId", cat, "customer_not_found", "customerId"],
       ["appointment request", "appointmentId branchId animalId", past, "validation_failed", requested],

@@ -16,7 +16,7 @@ import { runClinic } from "../terminal.ts";
 
 const WEIGHING_COUNT = 40;
 const LINE_COUNT = WEIGHING_COUNT + 3;
-/** Number of appends after which a test lets the log fail. */
+/** Number of appends before the log fails. */
 const FAULT_AT = 20;
 const clinicFields = { slug: "outage", name: "Outage", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
 const isAppend = ({ path }: ProxiedCall) => !path.endsWith("/Read");
@@ -50,9 +50,10 @@ describe("an import while the event log is unavailable", () => {
   });
 
   /**
-   * Lets the log fail from an append on, before a call reaches the log or after it has taken effect.
+   * Makes calls fail after the first `FAULT_AT` appends.
    *
-   * @param maxFailures number of calls that fail
+   * @param step "sent": the call does not reach the log. "answered": the call takes effect, but its response is lost
+   * @param maxFailures number of calls that fail; default: all
    */
   function failCalls(step: "sent" | "answered" = "sent", maxFailures = Number.POSITIVE_INFINITY): void {
     let [appendCount, failureCount] = [0, 0];

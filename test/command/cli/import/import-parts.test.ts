@@ -5,7 +5,7 @@ import { createLineIdGenerator, deriveImportId } from "../../../../command/cli/i
 import { createLineQueue } from "../../../../command/cli/import/import-run.ts";
 
 describe("the lines of an import in progress", () => {
-  /** Runs commands, each with its own delay, and returns the times at which each command began and ended. */
+  /** Runs commands with the given delays. @returns the logical times at which each command began and ended */
   async function runCommands(commands: { changedId: string; otherIds: string[] }[], delays: number[]) {
     const queue = createLineQueue();
     const history: { beganAt: number; endedAt: number }[] = [];

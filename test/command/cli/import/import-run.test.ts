@@ -19,7 +19,7 @@ import { createTestOperatorContext } from "../../../support/partner.ts";
 import { createPlainLog } from "../../../support/plain-log.ts";
 import { getTestServers } from "../../../support/stack.ts";
 
-/** Applies lines with a report that keeps nothing, except what `options` replaces. */
+/** Applies lines with a report that discards everything. Options replace parts of the report. */
 async function applyTestLines(
   lines: Line[],
   options: {
@@ -27,7 +27,6 @@ async function applyTestLines(
     interruption?: AbortSignal;
     reportFailure?: (failure: LineFailure) => Promise<void>;
     showProgress?: () => void;
-    /** Called before a line is read. */
     beforeLine?: (number: number) => Promise<unknown>;
   },
 ) {
@@ -64,7 +63,11 @@ describe("the streams that an import keeps in memory", () => {
   before(async () => {
     log = createPlainLog(connectToLog((await getTestServers()).eventstoreUrl));
   });
-  /** Applies lines, and runs the interruption with a line's number before that line is read. Returns all read streams. */
+  /**
+   * Applies lines. @returns the names of all read streams
+   *
+   * @param interruptions functions that run before a line is read, by line number
+   */
   async function runImport(lines: object[], interruptions: Record<number, () => Promise<unknown>> = {}) {
     const readStreams: string[] = [];
     const failures: string[] = [];
@@ -208,8 +211,8 @@ describe("the streams that an import keeps in memory", () => {
 
 describe("an import that the operator interrupts", () => {
   /**
-   * Imports one line for each given function. The log's append method first interrupts the import, and then calls the
-   * function of the line.
+   * Imports one line per function. When the import appends the events of a line, the log interrupts the import and then
+   * calls the function.
    */
   async function runImport(...appendFunctions: (() => Promise<bigint>)[]) {
     const controller = new AbortController();

@@ -31,7 +31,7 @@ describe("the import example", () => {
   const importFile = () => runClinic(["import", "-", "--json", "--actor", "ada"], { env, stdin: fileText });
   const getAppointmentLines = () => lines.filter(({ command }) => command === "appointment import");
 
-  /** Reads the events of all streams that an import of the file changes, in the order of the lines. */
+  /** Reads all events of the streams that the import wrote, in line order. */
   async function readWrittenEvents(): Promise<RecordedEvent[]> {
     const streams = lines.map(({ command = "", clinicId, ...ids }) => {
       const noun = command.split(" ")[0];

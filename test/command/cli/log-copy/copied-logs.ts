@@ -5,7 +5,7 @@ import { connectToLog } from "../../../support/connections.ts";
 import { startSeparateLog } from "../../../support/own-log.ts";
 import { type CliResult, runClinic } from "../terminal.ts";
 
-/** An event of a log as text. Data and metadata are in hexadecimal digits. */
+/** An event of a log. `data` and `metadata` are in hex. */
 export interface ListedEvent {
   stream: string;
   revision: string;
@@ -16,7 +16,7 @@ export interface ListedEvent {
   metadata: string;
 }
 
-/** Reads all events of a log from the server's responses, without code of the copy. */
+/** Reads all events of a log over gRPC, without the code under test. */
 export async function listEvents(client: StreamsClient): Promise<ListedEvent[]> {
   const { responses, error } = await sendRead(client, createReadOptions().setCount(String(Number.MAX_SAFE_INTEGER)));
   if (error) throw error;
@@ -49,7 +49,6 @@ export async function startTestLog(): Promise<TestLog> {
   return { url, client: connectToLog(url), listEvents: () => listEvents(rawClient) };
 }
 
-/** Runs `log copy` in this process. */
 export function runCopy(
   source: Pick<TestLog, "url">,
   target: Pick<TestLog, "url">,

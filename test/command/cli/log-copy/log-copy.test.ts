@@ -41,7 +41,7 @@ const encode = (more: { type?: string; revision?: bigint }) => {
   return { ...event, encodedBytes: encodeEvent(event) };
 };
 
-/** Removes the events that a copy does not contain, and the id of a tombstone, which each server chooses itself. */
+/** Omits events that a copy does not contain. Clears the id of a tombstone, because each server generates its own. */
 function selectCopiedEvents(events: ListedEvent[]): ListedEvent[] {
   return events
     .filter(({ stream }) => !stream.replace(/^\$\$/, "").startsWith("$"))
@@ -140,7 +140,11 @@ describe("the copy of an event log", () => {
     await expectEqualLogs();
   });
 
-  /** Fills the source with streams of one event. The target's URL leads through a proxy that reports each append. */
+  /**
+   * Creates streams of one event in the source, and a proxy to the target.
+   *
+   * @param onAppend called for each append to the target; can refuse the append
+   */
   async function prepareAppends(streamCount: number, onAppend: (refuse: () => void) => void) {
     for (let n = 0; n < streamCount; n += 1) await append(source, `note-${n}`, -1n, createEvent());
     const proxy = await startGrpcProxy(target.url);

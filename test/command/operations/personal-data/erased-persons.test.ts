@@ -70,7 +70,10 @@ describe("commands about erased persons", () => {
     const visit = { appointmentId: id, clinicId, branchId, animalId, scheduledAt, durationMinutes: 30 };
     return { ...visit, reason: "Limps", notes: null };
   }
-  /** A command that would record the event type, and the code of the refusal. Null if the command changes nothing. */
+  /**
+   * For each event type, a command that would record it for an erased person. `code` is the expected error code; null
+   * if the command succeeds without new events.
+   */
   const commandsByType: Record<string, { run: () => Promise<{ events: unknown[] }>; code: string | null }> = {
     MembershipRevoked: {
       run: () => revokeMembership(log, { ...clinic, reason: "Left" }, context),

@@ -12,21 +12,22 @@ export const YEAR_MS = 365 * 86_400_000;
 
 /** A separate log and database with running projectors, so that tests can erase data and read whole logs. */
 export interface PersonalDataWorld extends EngineWorld {
-  /** Settings of the command line. */
   env: Record<string, string>;
-  /** Runs a command line of `clinic`. */
   run(...args: string[]): ReturnType<typeof runClinic>;
-  /** Runs `customer erase`. */
   eraseCustomer(id: string, clinicId: string, ...options: string[]): ReturnType<typeof runClinic>;
-  /** Counts the data keys of a person that are not destroyed. */
+  /** Counts a person's data keys, without destroyed keys. */
   countKeys(type: PersonType, id: string): Promise<number>;
-  /** Inserts a data key for notes, as another process or a restore of an older backup does. */
+  /**
+   * Inserts a data key for the category `notes`, as another process or a restore of a backup does.
+   *
+   * @param createdAtSql creation time as an SQL expression
+   */
   insertKey(type: PersonType, id: string, createdAtSql: string): Promise<unknown>;
-  /** Records that the projectors skip a stream, for as long as `run` takes. */
+  /** Marks a stream as quarantined while `run` is in progress. */
   whileQuarantined<Result>(stream: string, run: () => Promise<Result>, clinicId?: string | null): Promise<Result>;
   /** Requests an appointment with notes. @param now time of the request, milliseconds @returns the appointment's id */
   requestVisit(clinic: TestClinic, now: number, animalId: string | null): Promise<string>;
-  /** Registers a customer with one animal, whose last visit was some years ago. @returns the customer's id */
+  /** Registers a customer with one animal that had one visit some years ago. @returns the customer's id */
   createCustomer(clinic: TestClinic, yearsSinceVisit: number): Promise<string>;
 }
 

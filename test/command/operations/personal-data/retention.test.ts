@@ -23,7 +23,7 @@ describe("retention of personal data", () => {
   const setRule = (category: "contact" | "notes") =>
     setRetentionRule(world.log, { clinicId: clinic.clinicId, category, months: 60 }, createTestOperatorContext());
 
-  /** Applies the clinic's rules with a log that a test has changed. */
+  /** Applies the clinic's retention rules. @param log log that a test can manipulate */
   const runRetention = (log: EventLog, onRefusal: (person: DuePerson, error: Error) => void = () => undefined) =>
     applyRetention({ ...world, log }, createTestOperatorContext(), {
       clinicId: clinic.clinicId,

@@ -12,8 +12,8 @@ import { useResource } from "../../../support/resources.ts";
 export const JSON_TYPE = "Content-Type: application/json";
 
 /**
- * Creates a partner that attacks the command service, and the partner whose data it attacks, for the calling suite. After
- * each test, the service must still be live. The worlds are available after the `before` hook has run.
+ * Creates two partners of the command service for a test suite: an attacker, and a partner whose data it attacks. They
+ * exist after the `before` hook. After each test, checks that the service is live.
  */
 export function createAttacker() {
   const command = useResource(startTestCommandService);
@@ -47,7 +47,7 @@ export function createAttacker() {
       return otherWorld;
     },
     ...{ createBody, getAuthorizationHeader, getClinicHeader, send },
-    /** Returns the headers that give the attacker access to its own clinic. */
+    /** Returns headers with the attacker's token and clinic. */
     getOwnHeaders: () => [getAuthorizationHeader(), getClinicHeader()],
     createKeyHeader: () => `Idempotency-Key: ${randomUUID()}`,
     /** Sends POST /appointments. Default: a valid body. */

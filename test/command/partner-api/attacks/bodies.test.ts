@@ -134,7 +134,10 @@ describe("attacks on the partner API with bodies", () => {
   }
 
   describe("declared in a charset", () => {
-    /** All operations that take a body. Each body is well-formed, so only its content may be refused. */
+    /**
+     * Start line, headers and well-formed body of each operation with a body. Only the content of the body can be
+     * refused.
+     */
     const operations: [start: string, headers: () => string[], body: () => unknown][] = [
       ["POST /production/v1/appointments", () => [...getOwnHeaders(), createKeyHeader()], createBody],
       ["POST /production/v1/webhook-endpoints", getOwnHeaders, () => ({ url: "https://127.0.0.1/", events: [] })],

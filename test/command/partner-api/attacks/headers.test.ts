@@ -22,7 +22,7 @@ describe("attacks on the partner API with headers", () => {
   ];
   const getForeignToken = () => `Authorization: Bearer ${attacker.otherWorld.token}`;
   const getBranchHeaders = () => [attacker.world.branchId, attacker.world.otherBranchId].map(getBranchHeader);
-  /** Each case adds headers to those of a request with a token, an idempotency key and a JSON body. */
+  /** Name, expected status, expected error, and headers. The headers are added to an otherwise valid request. */
   const cases: [string, number, string, () => string[]][] = [
     ...clinicIds.map(([caseName, getIds]): (typeof cases)[number] => {
       return [caseName, 403, "clinic_header_invalid", () => getIds().map((id) => getClinicHeader(id))];

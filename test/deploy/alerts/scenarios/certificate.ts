@@ -1,4 +1,4 @@
-/** A server whose certificate expires soon. */
+/** Scenario: a server's certificate expires soon. */
 import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { copyFileSync, readFileSync } from "node:fs";
@@ -49,7 +49,7 @@ export const certificateGroup: ScenarioGroup = {
       },
       probes: [],
     });
-    /** Runs the commands of the runbook that create a certificate, and those that make nats-server read it. */
+    /** Runs the runbook's commands that create a certificate and reload nats-server. */
     const replaceCertificate = (days: string) => {
       execFileSync("sh", ["-ec", readScript().replaceAll("a.example", TLS_HOST).replace("825", days)], {
         cwd: folder,

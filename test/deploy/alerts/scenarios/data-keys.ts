@@ -1,4 +1,4 @@
-/** A database that lacks a data key, as after the restore of an older backup. */
+/** Scenario: the database lacks a data key, as after a restore of an older backup. */
 import { randomUUID } from "node:crypto";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
 import { startObservedStack } from "../observed-stack.ts";

@@ -1,10 +1,10 @@
-/** An event log that is down. */
+/** Scenario: the event log is down. */
 import { startObservedStack } from "../observed-stack.ts";
 import { findBlackboxExporter } from "../prometheus.ts";
 import { type ScenarioGroup, WINDOW_SECONDS } from "../scenario.ts";
 import { requireNotReady, requireStatus } from "./processes.ts";
 
-/** Pause of the load between two requests. The load stays below the rate limit. Milliseconds. */
+/** Pause between two requests, which keeps the load below the rate limit. Milliseconds. */
 const PAUSE_MS = 1_000;
 
 export const eventLogGroup: ScenarioGroup = {

@@ -1,4 +1,4 @@
-/** A release with a fault in its projectors. */
+/** Scenario: a release has a bug in its projectors. */
 import { randomUUID } from "node:crypto";
 import { registerCustomer } from "../../../../command/operations/customer-operations.ts";
 import { createServiceComponent } from "../../../../deploy/local/stack/stack.ts";
@@ -11,7 +11,10 @@ import { type ObservedStack, startObservedStack } from "../observed-stack.ts";
 import type { ScenarioGroup } from "../scenario.ts";
 import { requireNotReady, requireStatus } from "./processes.ts";
 
-/** The projectors stop if more than 20 streams fail with events of one type, and a large share of these events. */
+/**
+ * Number of customers whose events the release cannot read. The projectors stop if events of one type fail in more than
+ * 20 streams.
+ */
 const CUSTOMER_COUNT = 21;
 
 const FAULT = new URL("faulty-release.mjs", import.meta.url).href;

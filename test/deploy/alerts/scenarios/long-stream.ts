@@ -1,4 +1,4 @@
-/** A partner that moves one appointment of its sandbox again and again. */
+/** Scenario: a partner moves one appointment of its sandbox continuously. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
@@ -6,10 +6,10 @@ import { createPlainLog } from "../../../support/plain-log.ts";
 import { type ObservedStack, startObservedStack } from "../observed-stack.ts";
 import { type ScenarioGroup, WINDOW_SECONDS } from "../scenario.ts";
 
-/** Events with which the stream has half of its maximum length. */
+/** Half of the maximum number of events in the stream. */
 const EVENT_COUNT = 250;
 
-/** Pause between two moves, which stay below the rate limit. Milliseconds. */
+/** Pause between two moves, which keeps them below the rate limit. Milliseconds. */
 const PAUSE_MS = 1_000;
 
 export const longStreamGroup: ScenarioGroup = {

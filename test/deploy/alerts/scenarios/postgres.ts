@@ -1,4 +1,4 @@
-/** A Postgres server that is down, whose tables are locked, or whose archive is missing. */
+/** Scenarios: Postgres is down, a table is locked, WAL cannot be archived, or a process has too many connections. */
 import { chmodSync, mkdirSync, renameSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import path from "node:path";
@@ -22,11 +22,13 @@ import { requireNotReady, requireStatus, requireText } from "./processes.ts";
 
 const LOAD_PAUSE_MS = 1_000;
 
-/** Number of portal users, and of concurrent reads of each. The reads of one user occupy half of the pool at most. */
+/**
+ * Number of portal users, and of concurrent reads per user. One user can occupy at most half of the connection pool.
+ */
 const USERS = 3;
 const READS_PER_USER = 15;
 
-/** Lag at which ProjectionLagging is pending. Seconds. */
+/** Threshold of the alert ProjectionLagging. Seconds. */
 const LAG_SECONDS = 60;
 
 const ARCHIVE_AGE_SECONDS = shorten(900);
@@ -130,7 +132,7 @@ function createLock(observed: ObservedStack): { scenario: Scenario; stop(): void
   };
 }
 
-/** Creates portal users of the clinic, and waits until they can read. @returns the cookie of each */
+/** Creates portal users of the clinic, and waits until they can read. @returns a session cookie for each user */
 async function createUsers({ servers, env, urls, world: { clinicId } }: ObservedStack): Promise<string[]> {
   const client = connectEventStore(servers.eventstoreUrl, "test");
   const log = createPlainLog(client);
@@ -151,7 +153,7 @@ async function createUsers({ servers, env, urls, world: { clinicId } }: Observed
   return cookies;
 }
 
-/** Switches archiving on, which needs a restart of Postgres. @returns the folder of the archive */
+/** Enables WAL archiving and restarts Postgres. @returns the archive folder */
 async function startArchiving({ components, query }: ObservedStack): Promise<string> {
   const folder = path.join(makeTestRoot(), "wal");
   mkdirSync(folder);
@@ -200,7 +202,7 @@ function openConnections({ components, env, urls, servers }: ObservedStack): Sce
   const { port } = new URL(urls.audit);
   const sockets = new Set<Socket>();
   let isOver = false;
-  /** Opens a connection with a request every three seconds, because the service closes connections without requests. */
+  /** Opens a connection and sends a request every three seconds, because the service closes idle connections. */
   const open = () => {
     if (isOver) return;
     const socket = connect(Number(port), "127.0.0.1");

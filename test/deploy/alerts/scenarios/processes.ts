@@ -1,4 +1,4 @@
-/** Processes that are stopped, killed or too slow, and a daily task that did not run. */
+/** Scenarios: processes are stopped, killed or blocked, and a daily task did not run. */
 import { setTimeout as delay } from "node:timers/promises";
 import { eventually } from "../../../support/eventually.ts";
 import { type ObservedStack, startObservedStack } from "../observed-stack.ts";
@@ -6,7 +6,7 @@ import { type Scenario, type ScenarioGroup, WINDOW_SECONDS } from "../scenario.t
 
 const RESTART_COUNT = 3;
 
-/** Times for which the process is stopped and runs. Milliseconds. */
+/** Durations for which a process is alternately suspended and running. Milliseconds. */
 const [STOPPED_MS, RUNNING_MS] = [900, 300];
 
 export const processGroup: ScenarioGroup = {
@@ -126,7 +126,7 @@ function delayTask({ query, runClinic }: ObservedStack): Scenario {
   };
 }
 
-/** Waits until the output of `clinic projection status` matches. On a busy machine, the command can time out. */
+/** Waits until the output of `clinic projection status` matches. Retries, because a busy machine can cause timeouts. */
 export async function requireStatus({ runClinic }: Pick<ObservedStack, "runClinic">, pattern: RegExp): Promise<void> {
   await eventually(`a status like ${pattern}`, async () =>
     pattern.test(await runClinic("projection", "status").catch((error: Error) => error.message)),

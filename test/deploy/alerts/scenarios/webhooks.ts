@@ -1,4 +1,4 @@
-/** Webhooks that are not sent, or that receivers or the egress proxy do not accept. */
+/** Scenarios: webhooks are not sent, or receivers or the egress proxy refuse them. */
 import { randomUUID } from "node:crypto";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createAppender, requestAppointment } from "../../../projection/webhooks/world-events.ts";
@@ -13,14 +13,14 @@ import { requireStatus, requireText } from "./processes.ts";
 
 const LOAD_PAUSE_MS = 1_000;
 
-/** Webhooks that are pending when the process is killed, more than one endpoint receives at the same time. */
+/** Number of pending webhooks when the process is killed. One endpoint receives fewer at the same time. */
 const PENDING_COUNT = 40;
 
-/** Events without an endpoint, so that the dispatcher lags. */
+/** Number of events without an endpoint. They make the dispatcher lag. */
 const BACKLOG_COUNT = 5_100;
 const APPENDERS = 20;
 
-/** Public address of an endpoint. Its webhooks use the proxy, which is down, so none is sent to the address. */
+/** Endpoint at a public address. Nothing is sent to the address, because the egress proxy is down. */
 const PUBLIC_URL = "https://93.184.216.34:8443/in";
 
 export const dispatcherGroup: ScenarioGroup = {

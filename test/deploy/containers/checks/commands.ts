@@ -4,7 +4,7 @@ import { check } from "../../report.ts";
 import type { Engine } from "../engine.ts";
 import { type Installation, PRODUCT_IMAGE, SERVICES } from "../installation.ts";
 
-/** Checks that the documented way to run the command lines returns their exit codes. */
+/** Runs command lines as documented, and checks that their exit codes are passed on. */
 export async function checkCommands(
   { podman }: Engine,
   { compose, tryCompose, container }: Installation,

@@ -5,7 +5,7 @@ import type { Engine } from "../engine.ts";
 import { type Installation, SERVICES } from "../installation.ts";
 import type { Partner } from "../onboard.ts";
 
-/** Exit code of a process that was killed because it did not stop in time. */
+/** Exit code of a container that was killed because it did not stop in time. */
 const KILLED = "137";
 
 /** Checks the health checks, the stop of all containers, and the start after a power failure. */
@@ -56,7 +56,7 @@ export async function checkLifecycle(engine: Engine, installation: Installation,
   });
 }
 
-/** A repeated request with the same key returns the stored appointment. */
+/** Repeats a create with its idempotency key, and checks that the response contains the stored appointment. */
 async function expectKept(partner: Partner, key: string, body: string): Promise<void> {
   const repeated = await eventually("the repeated request succeeds", async () => {
     const response = await partner.createAppointment(key);

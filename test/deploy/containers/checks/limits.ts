@@ -3,7 +3,10 @@ import { check } from "../../report.ts";
 import type { Engine } from "../engine.ts";
 import type { Installation } from "../installation.ts";
 
-/** Checks the limits of all containers, and what the ingress offers. */
+/**
+ * Checks that all containers have limits for memory, log size and stop time, and that the ingress does not offer
+ * HTTP/3.
+ */
 export async function checkLimits({ podman }: Engine, { request }: Installation): Promise<void> {
   await check("every container has a memory limit, a limited log and time to stop", async () => {
     const names = (await podman(["ps", "--format", "{{.Names}}"])).split("\n");

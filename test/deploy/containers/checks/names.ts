@@ -11,10 +11,10 @@ import type { Partner } from "../onboard.ts";
 
 const PARTNER_HOST = "hooks.partner.example";
 
-/** A public address that nothing in the test connects to. */
+/** Public address of the partner's host name. Nothing connects to it. */
 const PARTNER_ADDRESS = "93.184.216.34";
 
-/** Checks that `command` resolves public names, and reaches nothing else outside of the installation. */
+/** Checks that `command` can resolve public names, and that only `webhooks` can connect to outside addresses. */
 export async function checkNames(installation: Installation, partner: Partner): Promise<void> {
   const dns = await startOwnDns(installation);
   try {
@@ -52,7 +52,7 @@ export async function checkNames(installation: Installation, partner: Partner): 
   }
 }
 
-/** Makes a DNS server of the test the name server of the container `resolver`. */
+/** Starts a DNS server and makes the container `resolver` forward queries to it. */
 async function startOwnDns({ folder, compose }: Installation): Promise<DnsServer> {
   const address = findHostAddress();
   const dns = await startDnsServer({ address, port: 53 });
@@ -63,7 +63,7 @@ async function startOwnDns({ folder, compose }: Installation): Promise<DnsServer
   return dns;
 }
 
-/** Returns an address of this machine that containers in the network `internet` can reach. */
+/** Returns an address of this machine that containers can reach through the network `internet`. */
 function findHostAddress(): string {
   const addresses = Object.entries(networkInterfaces()).flatMap(([name, list = []]) =>
     name.startsWith("podman") ? [] : list,

@@ -34,12 +34,12 @@ const cronJob = z.object({
   spec: z.object({ jobTemplate: z.object({ spec: z.object({ template }) }) }),
 });
 
-/** Manifests of pods that run until they are stopped, with the compose service that has the same role. */
+/** Manifests of long-running pods, with the equivalent compose service. */
 const SERVICE_MANIFESTS = ["projection", "webhooks", "command", "query-api", "audit"].map(
   (service) => [`kubernetes/services/${service}.yaml`, service] as const,
 );
 
-/** Manifests of pods that complete, with the index of the document in the file. */
+/** Manifests of pods that run to completion, with the index of the document in the file. */
 const JOB_MANIFESTS = [
   ["kubernetes/migrate/job.yaml", 0],
   ["kubernetes/rebuild/job.yaml", 0],
@@ -49,8 +49,8 @@ const JOB_MANIFESTS = [
 ] as const;
 
 /**
- * Runs the pod of each Kubernetes manifest with the servers of the installation. podman mounts the secrets from a folder
- * that contains exactly the keys that the pod lists, because podman 4.3 cannot mount keys of a Kubernetes secret.
+ * Runs the pod of each Kubernetes manifest with the servers of the installation. The secrets are mounted from a folder
+ * with the keys that the pod lists, because podman 4.3 cannot mount single keys of a Kubernetes secret.
  */
 export async function checkPods({ podman }: Engine, installation: Installation): Promise<void> {
   await podman(["build", "--quiet", "--tag", PAUSE_IMAGE, "-"], {
@@ -144,7 +144,7 @@ function writePod({ folder }: Installation, document: unknown): { name: string; 
   return { name, file, container: `${name}-${container.name}` };
 }
 
-/** Returns the compose secret that has the content of a key. Each secret of Kubernetes has its own database URL. */
+/** Returns the compose secret with the content of a key. `database-url` differs for each Kubernetes secret. */
 function toComposeSecret(secretName: string, key: string): string {
   return key === "database-url"
     ? `database-url-${secretName.replace("clinic-", "").replace("query-api", "query")}`

@@ -8,7 +8,9 @@ import { check } from "../../report.ts";
 import { type Installation, PUBLIC_HOST } from "../installation.ts";
 import type { Partner } from "../onboard.ts";
 
-/** Checks deploy/container/trial.md: the certificate of Caddy's own authority, and the receiver on loopback. */
+/**
+ * Checks the trial in deploy/container/trial.md: the certificate of Caddy's own authority, and a receiver on loopback.
+ */
 export async function checkTrial(installation: Installation, partner: Partner): Promise<void> {
   const { compose, folder, tryCompose } = installation;
 

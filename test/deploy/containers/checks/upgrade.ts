@@ -11,15 +11,15 @@ import type { Partner } from "../onboard.ts";
 const REQUESTS_PER_SECOND = 20;
 
 interface LoadResult {
-  /** Responses to the acknowledged creates, by idempotency key. */
+  /** Response bodies of the successful creates, by idempotency key. */
   created: Map<string, string>;
   requestCount: number;
-  /** Failures as text: method, status and error. */
+  /** Failed requests as text: method, status and error. */
   failures: string[];
   maxSeconds: number;
 }
 
-/** Upgrades by the commands in deploy/container/README.md, under load. The new image is the same release. */
+/** Runs the upgrade commands in deploy/container/README.md under load. The new image contains the same release. */
 export async function checkUpgrade(engine: Engine, installation: Installation, partner: Partner): Promise<void> {
   // The commands wait for health checks.
   engine.startHealthChecks();

@@ -1,6 +1,6 @@
 /**
- * Runs the embedded log in place of EventStoreDB, with the environment variables that compose.yaml sets: TLS on port
- * 2113, and `/health/live` over HTTP/1.1. It accepts every user.
+ * Runs the embedded log as a stand-in for EventStoreDB, with the environment variables that compose.yaml sets. It
+ * serves TLS on port 2113 and `/health/live` over HTTP/1.1, and accepts any user.
  */
 import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";

@@ -25,13 +25,13 @@ interface TestEvent {
   isLate: boolean;
 }
 
-/** The tests call the steps of delivering directly, so no role runs. */
+/** No role runs, because the tests call the steps of a delivery directly. */
 describe("deliveries to an endpoint with the order `appointment`", () => {
   const world = useResource(createWorld);
   let endpoint: Endpoint;
-  /** Position behind the end of the log, and of the last created event. */
+  /** Position of the last created event. Starts after the end of the log. */
   let lastPosition = 10n ** 15n;
-  /** Position of the checkpoint. */
+  /** Position of the dispatcher's checkpoint. */
   let position = lastPosition;
 
   before(async () => {
@@ -55,7 +55,7 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
     });
   }
 
-  /** Adds rows of the events to the read models. A late event is before the checkpoint. */
+  /** Inserts the public events of the given events. Late events are also recorded as such. */
   async function project(events: readonly TestEvent[], occurredAt = Date.now()): Promise<void> {
     const lateEvents = events.filter(({ isLate }) => isLate);
     await world.pool.query(
@@ -98,7 +98,6 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
   };
   const toLate = (event: TestEvent | undefined) => ({ ...event!, isLate: true });
 
-  /** Claims due deliveries. */
   async function claim(count = 10): Promise<ClaimedDelivery[]> {
     const { endpointId, applicationId } = endpoint;
     const grants = [{ environment: "production", applicationId, endpointId, count, inProgress: 0 } as const];
@@ -183,7 +182,7 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
     expect(await deliverAll()).to.deep.equal([3]);
   });
 
-  /** Creates three events of an appointment, of which the checkpoint has passed two that were not delivered. */
+  /** Creates three events of an appointment. The checkpoint has passed the first two, which have no deliveries yet. */
   const createLateEvents = async (): Promise<TestEvent[]> => {
     const [first, second, third] = createEvents(3);
     await add(createEvents(1));

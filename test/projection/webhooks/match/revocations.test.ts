@@ -12,11 +12,11 @@ import { createWorld } from "../world.ts";
 
 const MAX_POSITION = 2n ** 62n;
 
-/** No role runs, so the read models lack all events. */
+/** No role runs, so the read models stay empty. */
 describe("the watch for revocations", () => {
   const world = useResource(createWorld);
 
-  /** Runs a watch until the test has ended. */
+  /** Runs a function with a watch that has read all stored events. Then stops the watch. */
   async function whileWatching(
     test: (watch: RevocationWatch) => Promise<void>,
     client = world.client,

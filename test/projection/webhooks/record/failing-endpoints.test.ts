@@ -37,7 +37,7 @@ describe("the failures of an endpoint", () => {
 
   const track = (day: number, ...outcomes: FinishedAttempt[]) =>
     inTransaction(world.pool, (client) => trackFailingEndpoints(client, outcomes, startMs + day * DAY_MS));
-  /** Tracks two failed attempts on each of the given days, and successful attempts at other endpoints. */
+  /** Records two failed attempts on each of the given days, and successful attempts at other endpoints. */
   const fail = async (...days: number[]) => {
     const failure = createAttempt(endpoint.endpointId, "timeout");
     for (const day of days) await track(day, failure, createAttempt(randomUUID(), null), failure);

@@ -27,7 +27,7 @@ describe("the schedule of a sender", () => {
   const addDue = (...endpoints: DueEndpoint[]) => {
     for (const endpoint of endpoints) schedule.add(endpoint);
   };
-  /** Starts everything that one decision grants, as if deliveries were always due. @returns number for each application */
+  /** Starts all attempts of one decision, as if enough deliveries were due. @returns the number for each application */
   const startGranted = (): Map<string, number> => {
     const counts = new Map<string, number>();
     for (const { count, ...endpoint } of schedule.grant()) {
@@ -45,7 +45,7 @@ describe("the schedule of a sender", () => {
   const countInProgress = (applicationId: string) =>
     endings.filter(({ endpoint }) => endpoint.applicationId === applicationId).length;
 
-  /** Lets the attempts of an endpoint take a time each. @returns the number that finally runs at a time */
+  /** Simulates rounds of attempts that take `attemptMs` each. @returns the final number of concurrent attempts */
   const findConcurrency = (endpoint: DueEndpoint, attemptMs: number, isSuccess = true, rounds = 100): number => {
     for (let round = 0; round < rounds; round += 1) {
       addDue(endpoint);

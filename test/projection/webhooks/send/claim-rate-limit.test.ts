@@ -46,7 +46,7 @@ describe("claims of deliveries to endpoints with a rate limit", () => {
   /**
    * Claims up to four deliveries of each endpoint.
    *
-   * @returns the ids of the endpoints of the claimed deliveries, and the state of the endpoints
+   * @returns the endpoint id of each claimed delivery, and the state of the endpoints
    */
   async function claim(endpoints: readonly Endpoint[], client?: pg.PoolClient) {
     const grants = endpoints.map(({ endpointId, applicationId }) => ({

@@ -45,7 +45,7 @@ describe("connections to receivers", () => {
       });
       return (await listenOnLoopback(server, 0, address)).port;
     }
-    /** Sends a request to a host that has the addresses, and returns the status. */
+    /** Sends a request to a host with the given addresses. @returns the status */
     async function post(port: number, addresses: readonly [string, ...string[]]): Promise<number | undefined> {
       const url = new URL(`http://receiver.example:${port}/`);
       const [response] = await once(connections.post("a", { url, addresses }, {}, false).end("{}"), "response");

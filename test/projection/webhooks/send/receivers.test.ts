@@ -1,4 +1,6 @@
-/** The table of receivers: raw sockets on loopback that respond correctly, wrongly, early, slowly, endlessly or partly. */
+/**
+ * Attempts with receivers that respond correctly, wrongly, too early, slowly, endlessly or partly, over raw sockets.
+ */
 import { once } from "node:events";
 import type { Socket } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -26,7 +28,7 @@ const isLost = failsWith("connection_lost");
 const isTimeout = failsWith("timeout");
 type Expected = ReturnType<typeof isOk> | ReturnType<typeof failsWith>;
 
-/** What the receiver sends, the bytes of each response, and the result of each attempt. */
+/** Name of the case, bytes of each response, and expected result of each attempt. */
 type ByteRow = [string, string, Expected];
 
 const correctResponses: ByteRow[] = [
@@ -45,7 +47,7 @@ const correctResponses: ByteRow[] = [
   ["16 informational responses", CONTINUE.repeat(8) + CONTINUE.replace("100", "199").repeat(8) + OK, isOk()],
 ];
 
-/** The status counts, and the connection is not used again. */
+/** Responses with a valid status, after which the connection is not used again. */
 const brokenResponses: ByteRow[] = [
   ["a header that ends the connection", addHeader(OK, "Connection: close"), isOk()],
   ["HTTP/1.0", OK.replace("1.1", "1.0"), isOk()],
@@ -67,7 +69,7 @@ const brokenResponses: ByteRow[] = [
   ["an incomplete chunk", `${CHUNKED_HEAD}9\r\nok`, isOk()],
 ];
 
-/** No valid status line and headers of a final response. */
+/** Responses without a valid status line and headers. */
 const invalidResponses: ByteRow[] = [
   ["a banner of SSH", "SSH-2.0-OpenSSH_9.6\r\n", isInvalid],
   ["a TLS alert", "\x15\x03\x01\x00\x02\x02\x46", isInvalid],
@@ -96,7 +98,7 @@ const writeEndlessly = (socket: Socket, text: string) => {
   socket.once("drain", () => writeEndlessly(socket, text));
 };
 
-/** What the receiver does after it got a request, and the result of each attempt. */
+/** What the receiver does when a request has arrived, and the expected result of each attempt. */
 const reactions: [string, Reaction, Expected][] = [
   ["closes the connection", (socket) => socket.destroy(), isLost],
   ["ends its half of the connection", (socket) => socket.end(), isLost],
@@ -117,7 +119,7 @@ const reactions: [string, Reaction, Expected][] = [
   ],
 ];
 
-/** What the receiver does before it gets a request, and the result of each attempt. */
+/** What the receiver does before a request arrives, and the expected result of each attempt. */
 const earlyReactions: [string, Reaction, Expected][] = [
   ["closes the connection", (socket) => socket.destroy(), isLost],
   ["ends its half of the connection", (socket) => socket.end(), isLost],
@@ -151,7 +153,7 @@ describe("receivers", () => {
     return { receiver, attempt };
   }
 
-  /** Makes two attempts. Requires the same result of both, and returns the number of connections. */
+  /** Makes two attempts and checks the result of both. @returns the number of connections */
   async function checkTwice(expected: Expected, onRequest: Reaction, onConnection?: Reaction) {
     const { receiver, attempt } = await start(onRequest, onConnection);
     for (let n = 0; n < 2; n += 1) {

@@ -50,7 +50,7 @@ const facts = {
   animalAccess: "appointments_write" as "none" | ConsentCoverage,
   now,
 };
-/** A customer, whose data of the given categories is erased. */
+/** Creates a customer whose data of the given categories is erased. */
 const createCustomer = (...categories: Erasure["categories"]) =>
   fold(customerAggregate, [
     customerRegistered(clinicId, "ada"),
@@ -394,7 +394,7 @@ describe("appointment", () => {
   });
 });
 
-/** Expects a state if the history contains the first event. */
+/** Checks that a history yields a state, and that a history without its first event yields none. */
 function expectFold(history: AppointmentEvent[]): void {
   const state = fold(appointmentAggregate, history);
   expect(state?.id).to.equal(history.length === 0 ? undefined : appointmentId);

@@ -11,7 +11,7 @@ import { clinicId, mainBranchId, otherBranchId, someId } from "./ids.ts";
 
 const givenClinic = (...history: ClinicEvent[]) => given(clinicAggregate, ...history);
 
-/** Codes that the runtime still knows. */
+/** Withdrawn currency codes that the JavaScript runtime still accepts. */
 const WITHDRAWN_CURRENCIES = ["ANG", "BGN", "CUC", "HRK", "SLL", "ZWL"];
 const UNITS_OF_ACCOUNT = ["XDR", "XSU"];
 

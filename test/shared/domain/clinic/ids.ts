@@ -1,4 +1,4 @@
-/** Ids for the tests of aggregates that belong to a clinic. */
+/** Ids for the tests of a clinic's aggregates. */
 export const clinicId = "10000000-0000-4000-8000-000000000001";
 export const otherClinicId = "10000000-0000-4000-8000-000000000002";
 export const mainBranchId = "10000000-0000-4000-8000-00000000000a";

@@ -10,7 +10,7 @@ import { createStoredMetadata, findStream } from "../../../support/stored-metada
 
 const allCategories: readonly Category[] = categories;
 
-/** One event of each type of the catalog, with the stream and the metadata that its data requires. */
+/** One event of each type, with matching stream and metadata. */
 const samples = allCategories.flatMap((category) =>
   Object.entries(category.events).map(([type, schema]) => {
     const event = { type, data: createSampleData(schema as z.ZodObject) };

@@ -13,11 +13,7 @@ import {
 /** The first half of a surrogate pair. */
 const LONE_SURROGATE = "\ud83d";
 
-/**
- * Parses a value with a schema.
- *
- * @returns undefined if the schema refuses the value
- */
+/** Returns the parsed value; undefined if the schema refuses it. */
 const parse = (schema: z.ZodType, value: unknown) => schema.safeParse(value).data;
 
 describe("the fields of events", () => {

@@ -60,10 +60,10 @@ const evolve = (aggregate: AnyAggregate, state: Any, event: AnyEvent) =>
 const listEvents = ({ events }: Category, type: string): AnyEvent[] =>
   listExtremes(events[type]!).map((data) => ({ type, data: events[type]!.parse(data) }));
 
-/** Tickets reach each status once, replays are completed once, accesses have one event, operators are revoked once. */
+/** Categories whose streams end after a few events. For example, a queue ticket reaches each status only once. */
 const FINITE = ["queueTicket", "webhookReplay", "auditAccess", "operator"];
 
-/** Commands about an appointment that are permitted at any length of its stream. */
+/** Changes of an appointment that are permitted at any length of its stream. */
 const transitions = [
   ...(["AppointmentConfirmed", "AppointmentCheckedIn", "AppointmentPutInWaiting", "ConsultationStarted"] as const),
   ...(["AppointmentCompleted", "AppointmentCancelled", "AppointmentMarkedNoShow"] as const),
@@ -109,7 +109,10 @@ it("an appointment ends after a few changes without a limit, in any order", () =
   expect(except.filter((type) => type !== "ReservationAbandoned")).to.have.members([...types]);
 });
 
-/** Requires that the state after a complete event depends on no other, and that a summary contains it. */
+/**
+ * Checks that the state after a complete event does not depend on earlier events, and that a summary preserves this
+ * state.
+ */
 function requireCompleteEvents(aggregate: AnyAggregate, completeTypes: readonly string[]): void {
   const { category } = aggregate;
   const formerEvents = Object.keys(category.events).flatMap((type) => listEvents(category, type).slice(-1));

@@ -6,7 +6,7 @@ import { createStoredMetadata } from "../../../support/stored-metadata.ts";
 const currentData = { branchId: "33333333-3333-4333-8333-333333333333", name: "Center", city: null, isMain: true };
 const clinicId = "11111111-1111-4111-8111-111111111111";
 
-/** Stored event of an artificial version 1, in which a branch had a `title` and no city. */
+/** Stored event of a fictitious version 1. Its branch has a `title` instead of a name, and no city. */
 const formerEvent = {
   streamId: `clinic-${clinicId}`,
   type: "BranchOpened" as const,

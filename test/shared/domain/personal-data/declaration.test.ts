@@ -125,7 +125,7 @@ function listEventTypes(): { type: string; schema: z.ZodType }[] {
   );
 }
 
-/** Returns the paths of personal fields below a direct member of an event's data. */
+/** Returns the paths of personal fields that are nested deeper than the direct members of an event's data. */
 function findPersonalMembers(schema: z.ZodType, path: string, depth: number): string[] {
   if (findDeclaration(schema)?.kind === "personal") return depth === 0 ? [] : [path];
   const { shape, innerType, element } = schema.def as unknown as {

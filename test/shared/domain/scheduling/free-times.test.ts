@@ -14,7 +14,7 @@ import { toInstant } from "../../../../shared/domain/time/rfc3339.ts";
 const NEW_YORK = "America/New_York";
 const AUCKLAND = "Pacific/Auckland";
 
-/** @param hours such as `09:00-12:00` */
+/** Creates an opening rule for a weekday. @param hours such as `09:00-12:00` */
 const open = (date: string, hours: string, overrides: Partial<OpeningRule> = {}): OpeningRule => {
   const [startsAt, endsAt] = hours.split("-").map((time) => `${time}:00`);
   const validity = { validFrom: null, validUntil: null, ruleType: "opening_hours", recurrence: null };
@@ -36,7 +36,7 @@ function list({ timezone = "UTC", rules, capacity = 1, occupations = [], search 
   return listSlots([resource], { ...grid, ...window, ...others }, 10_000).map(({ startMs }) => toInstant(startMs));
 }
 
-/** Starting times on one local day, as UTC times HH:MM. */
+/** Returns the starting times of slots on one local day, as UTC times (HH:MM). */
 function listDay(date: string, timezone: string, rules: OpeningRule[], others: Partial<Case & SlotSearch> = {}) {
   const { from = "", to = "" } = getDay(timezone, date);
   const { capacity, occupations, ...search } = others;

@@ -12,7 +12,7 @@ function reserve(holderId: string, hours: string, isOverbooked = false): Reserva
   return { ...ids, startsAt, endsAt, reservedAt: toTime("08:00"), isOverbooked };
 }
 
-/** Overlaps as `from-to number of reservations`. */
+/** Returns overlaps as `<from>-<to> <number of reservations>`. */
 function find(capacity: number, reservations: Reservation[], fixture: string[] = []): string[] {
   const fixtureOccupations = fixture.map((hours) => {
     const [fromMs = 0, toMs = 0] = hours.split("-").map((time) => Date.parse(toTime(time)));

@@ -14,8 +14,8 @@ const HOUR_MS = 60 * MINUTE_MS;
 const WEEK_MS = 7 * 24 * HOUR_MS;
 
 /**
- * Years in which time zones skip or repeat midnight (Amman, Havana, Beirut), a time near it (Pyongyang), half an hour
- * (Lord Howe, Caracas) and a whole day (Apia).
+ * Years in which clocks skip or repeat unusual times: midnight (Amman, Havana, Beirut), a time near midnight
+ * (Pyongyang), half an hour (Lord Howe, Caracas), or a whole day (Apia).
  */
 const YEARS = [2011, 2015, 2016, 2018, 2021, 2026];
 
@@ -70,7 +70,7 @@ describe("local time", () => {
   });
 });
 
-/** Returns the date and the time that clocks show, as the runtime formats them: `2026-05-06 10:00:00`. */
+/** Returns the local date and time, formatted by the runtime, such as `2026-05-06 10:00:00`. */
 function readClock(timeZone: string, epochMs: number): string {
   const formatter = clockFormatters.get(timeZone) ?? new Intl.DateTimeFormat("sv", { timeZone, ...CLOCK_STYLE });
   clockFormatters.set(timeZone, formatter);
@@ -80,11 +80,11 @@ function readClock(timeZone: string, epochMs: number): string {
 const CLOCK_STYLE = { dateStyle: "short", timeStyle: "medium" } as const;
 const clockFormatters = new Map<string, Intl.DateTimeFormat>();
 
-/** Returns the difference between clocks and UTC in milliseconds. */
+/** Returns the UTC offset in milliseconds. */
 const readOffset = (timeZone: string, epochMs: number) =>
   Date.parse(`${readClock(timeZone, epochMs).replace(" ", "T")}Z`) - epochMs;
 
-/** Finds the instants of a year at which the clocks are changed. */
+/** Finds the instants of a year at which the UTC offset changes. */
 function findChanges(timeZone: string, year: number): number[] {
   const changes: number[] = [];
   let before = Date.UTC(year, 0, 1);
@@ -103,7 +103,9 @@ function findChanges(timeZone: string, year: number): number[] {
   return changes;
 }
 
-/** Reads the clocks every half hour for two days around a change, and compares them with days and times. */
+/**
+ * Checks the functions for local times every half hour, from one day before to one day after a change of the offset.
+ */
 function checkClocks(timeZone: string, changeMs: number): void {
   const instants = Array.from({ length: 96 }, (_, index) => changeMs + (index - 48) * 30 * MINUTE_MS);
   const instantsByClock = new Map<string, number[]>();

@@ -7,10 +7,10 @@ import { describeIssue } from "../../../../shared/domain/validation/describe-iss
 import * as requestBodies from "../../../../shared/partner-api/request-bodies.ts";
 import { readConfig, type Settings, settings } from "../../../../shared/runtime/config.ts";
 
-/** Invalid values. Each pattern of the project refuses at least one of them. */
+/** Invalid values. Each pattern in the project must refuse at least one of them. */
 const INVALID_VALUES = ["", "\u0001", "no such ~ form", "-".repeat(5_000), "ÄÖÜ"];
 
-/** Matches text that looks like a regular expression. */
+/** Matches messages that contain a regular expression. */
 const REGULAR_EXPRESSION_PATTERN = /must match|\/\^|\$\/|\\[dwsxpu]|\[[^\]\s]*-[^\]\s]*\]|\{\d+,?\d*\}|\(\?[:=!<]/;
 
 type Schema = z.core.$ZodType;

@@ -116,12 +116,12 @@ export async function resetSandbox(
 async function withdrawLinks(log: EventLog, sandbox: Sandbox, context: CommandContext): Promise<void> {
   const { applicationId, clinicId } = sandbox;
   const clinicContext = { ...context, clinicId, environment: "sandbox" as const };
-  for (const { animalId, linkId } of listSandboxLinks(sandbox)) {
-    const withdrawal = { applicationId, clinicId, linkId, requestedBy: "clinic" as const };
-    const decide = (consent: consents.AnimalConsent | undefined) =>
-      consents.findAnimalLink(consent, withdrawal) ? consents.withdrawLink(withdrawal)(consent) : [];
+  // A redemption during the previous reset may have created a link of an earlier generation. It is withdrawn, too.
+  const withdrawal = { applicationId, clinicId, linkId: null, requestedBy: "clinic" as const };
+  const decide = (consent: consents.AnimalConsent | undefined) =>
+    consents.findAnimalLink(consent, withdrawal) ? consents.withdrawLink(withdrawal)(consent) : [];
+  for (const { animalId } of listSandboxLinks(sandbox))
     await handle(log, consents.animalConsentAggregate, animalId, decide, clinicContext);
-  }
 }
 
 export async function fillSandbox(

@@ -47,7 +47,7 @@ interface AdoptionResult {
  *
  * @returns undefined if the signal aborted first
  * @throws {CommandRefusedError} if the database was built from this log
- * @throws {StartError} if NATS is unavailable, or another rebuild or verify is running
+ * @throws {StartError} if NATS is unavailable, or a rebuild, verify, prune or scrub is running
  */
 export async function adoptLog(options: AdoptionOptions, signal: AbortSignal): Promise<AdoptionResult | undefined> {
   const { client, pool, notifyFrom, now } = options;

@@ -70,7 +70,7 @@ function toFixtureEvents(resetEvent: RecordedEvent & { type: "SandboxReset" }): 
 type SandboxData = RecordedEvent & { type: "AppointmentRequested" | "AnimalLinked" };
 
 /** Returns true if an event adds data to a sandbox. The next reset deletes such data. */
-function belongsToGeneration(event: RecordedEvent): event is SandboxData {
+export function belongsToGeneration(event: RecordedEvent): event is SandboxData {
   return (event.type === "AppointmentRequested" || event.type === "AnimalLinked") && event.data.sandboxGeneration > 0;
 }
 

@@ -21,7 +21,7 @@ export async function withMaintenanceLock<Result>(
   try {
     await requireOwnSession(connection, () => connectWithoutTimeouts(pool));
     if (!(await tryLock(connection, "rebuild"))) {
-      throw new StartError("Another rebuild or verify is running. Wait for it to end, then try again.");
+      throw new StartError("A rebuild, verify, prune or scrub is running. Wait for it to end, then try again.");
     }
     try {
       return await run(connection);

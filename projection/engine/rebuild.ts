@@ -45,7 +45,7 @@ type RebuildRun = RebuildOptions & Omit<ProjectionOptions, "schema">;
  * starts from the beginning.
  *
  * @returns log position that the new tables reflected when they came into use; undefined if the signal aborted first
- * @throws {StartError} if another rebuild or verify is running
+ * @throws {StartError} if another rebuild, or a verify, prune or scrub is running
  * @throws {DifferentLogError} if the current read models were built from another log, and `adopt` is not set
  * @throws {ProjectionError} if only an operator can resolve a failure
  */

@@ -36,7 +36,7 @@ const COPY_SCHEMA = `${READ_MODEL_SCHEMA}_copy`;
  * read models skipped are skipped here too.
  *
  * @returns log position of the copy, number of compared rows, number of differences, and the quarantined streams
- * @throws {StartError} if another verify or rebuild is running, or the read models belong to another release
+ * @throws {StartError} if a rebuild, prune, scrub or another verify is running, or the read models belong to another release
  * @throws {DifferentLogError}
  * @throws {ProjectionError} for an event that cannot be processed
  */

@@ -14,6 +14,7 @@ import { isConfirmed } from "../quarantine/confirmed-types.ts";
 import { type QuarantinedStream, WAITS_FOR_SANDBOX } from "../quarantine/quarantined-streams.ts";
 import { ProjectionError } from "../roles/role.ts";
 import { applyBatch, type Batch } from "./apply-batch.ts";
+import { belongsToGeneration } from "./batch-segments.ts";
 import { judgeOutcomes } from "./fuse.ts";
 import type { ProjectionRun } from "./projection-options.ts";
 
@@ -207,9 +208,9 @@ function separateItems(
   return { events, skippedEvents };
 }
 
-/** Returns true for an appointment request in a sandbox whose stream is quarantined. */
+/** Returns true if an event adds data to a sandbox whose stream is quarantined. */
 function waitsForSandbox(event: RecordedEvent, quarantinedStreams: ReadonlyMap<string, unknown>): boolean {
-  if (event.type !== "AppointmentRequested" || event.data.sandboxGeneration === 0) return false;
+  if (!belongsToGeneration(event)) return false;
   return quarantinedStreams.has(toStreamName(sandboxStreams, event.data.applicationId ?? ""));
 }
 

@@ -237,7 +237,7 @@ describe("a quarantined stream on which others depend", () => {
     });
   });
 
-  it("appointments of a sandbox wait for the reset in its quarantined stream, and do not count as a fault", async () => {
+  it("appointments and links of a sandbox wait for the reset in its quarantined stream, and do not count as a fault", async () => {
     const [applicationId] = createIds();
     const clinicId = deriveSandboxClinicId(applicationId);
     brokenStream = `sandbox-${applicationId}`;
@@ -252,9 +252,14 @@ describe("a quarantined stream on which others depend", () => {
       const requested = appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z", details);
       await world.waitFor(await append(`appointment-${appointmentId}`, requested));
     }
+    const [animalId, customerId, linkId] = createIds();
+    const link = { animalId, clinicId, applicationId, linkId, covers: "appointments_read", customerId } as const;
+    const linked = { type: "AnimalLinked", data: { ...link, sandboxGeneration: 3 } } as const;
+    await world.waitFor(await append(`animalConsent-${animalId}`, linked));
     expect(await readRow("appointment", "appointment_id", ids[20]!)).to.equal(undefined);
-    expect((await readQuarantinedStreams(world.pool, READ_MODEL_SCHEMA)).size).to.equal(22);
+    expect((await readQuarantinedStreams(world.pool, READ_MODEL_SCHEMA)).size).to.equal(23);
     await fixAndRebuild();
     expect(await readRow("appointment", "appointment_id", ids[20]!)).to.deep.include({ status: "requested" });
+    expect(await readRow("animal_link", "link_id", linkId)).to.deep.include({ animal_id: animalId });
   });
 });

@@ -66,7 +66,7 @@ export async function publishTreeHead(options: PublishOptions): Promise<Publicat
   } catch (error) {
     // Another process has published a tree head in the meantime.
     if (!(error instanceof WrongExpectedRevisionError)) throw error;
-    return publishTreeHead({ ...options, isNewTree: false });
+    return publishTreeHead(options);
   }
 }
 

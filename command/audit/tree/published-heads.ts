@@ -116,7 +116,8 @@ export async function requireSignedHead(
   trustedKeys: Thumbprints,
 ): Promise<SignedTreeHead> {
   const signedHead = await readSignedTreeHead(signature, trustedKeys);
-  if ("fault" in signedHead) throw new TreeHeadError(`the last tree head is not verified: ${signedHead.problem}`);
+  if ("fault" in signedHead)
+    throw new TreeHeadError(`the tree head of ${size} events is not verified: ${signedHead.problem}`);
   const { treeHead } = signedHead;
   if (treeHead.treeId !== treeId || treeHead.size !== size)
     throw new TreeHeadError("the event with the tree head was altered");

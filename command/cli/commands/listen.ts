@@ -144,11 +144,12 @@ function createApiReader(
   const base = `${api.replace(/\/$/, "")}/${environmentName}/v1`;
   const send = async (path: string, options: RequestInit): Promise<unknown> => {
     const limits = AbortSignal.any([signal, AbortSignal.timeout(REQUEST_TIMEOUT_MS)]);
-    const response = await fetch(base + path, { ...options, redirect: "manual", signal: limits }).catch((error) => {
+    const fail = (error: unknown): never => {
       throw new ServerUnavailableError(`the partner API at ${base} does not answer: ${describe(error)}; check --api`);
-    });
+    };
+    const response = await fetch(base + path, { ...options, redirect: "manual", signal: limits }).catch(fail);
+    if (response.ok) return response.json().catch(fail);
     const body: unknown = await response.json().catch(() => ({}));
-    if (response.ok) return body;
     const message = `the partner API returned ${response.status} ${(body as { error?: string }).error ?? ""}`;
     const isTemporary = response.status === 429 || response.status >= 500;
     throw isTemporary ? new ServerUnavailableError(message) : new ApiRefusal(message);

@@ -86,13 +86,24 @@ export async function withInput<Result>(
       ? { name: "standard input", open: () => stdin as AsyncIterable<Buffer> }
       : { name, open: () => fs.createReadStream(name) };
   // A pipe, such as /dev/stdin, can be read only once.
-  if (name !== "-" && fs.statSync(name, { throwIfNoEntry: false })?.isFile() !== false) return run(input);
-  const fd = openTemporaryFile();
+  if (name !== "-" && (!fs.existsSync(name) || fs.statSync(name).isFile())) return run(input);
+  const fd = useTemporaryFolder(openTemporaryFile);
   try {
-    for await (const chunk of readChunks(input)) fs.appendFileSync(fd, chunk);
+    for await (const chunk of readChunks(input)) useTemporaryFolder(() => fs.appendFileSync(fd, chunk));
     return await run({ ...input, open: () => fs.createReadStream("", { fd, start: 0, autoClose: false }) });
   } finally {
     fs.closeSync(fd);
+  }
+}
+
+/** @throws {InputError} if the folder for temporary files is not writable or full */
+function useTemporaryFolder<Result>(write: () => Result): Result {
+  try {
+    return write();
+  } catch (error) {
+    throw new InputError(
+      `the input cannot be copied; set TMPDIR to a writable folder with free space: ${(error as Error).message}`,
+    );
   }
 }
 
@@ -100,17 +111,10 @@ export async function withInput<Result>(
  * Opens an unlinked temporary file. No other process can open it, and the system deletes it when it is closed.
  *
  * @returns the file descriptor
- * @throws {InputError} if the folder for temporary files is not writable
  */
 function openTemporaryFile(): number {
-  try {
-    const folder = fs.mkdtempSync(path.join(os.tmpdir(), "clinic-import-"));
-    const fd = fs.openSync(path.join(folder, "lines"), "w+", 0o600);
-    fs.rmSync(folder, { recursive: true });
-    return fd;
-  } catch (error) {
-    throw new InputError(
-      `no temporary file can be created; set TMPDIR to a writable folder: ${(error as Error).message}`,
-    );
-  }
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "clinic-import-"));
+  const fd = fs.openSync(path.join(folder, "lines"), "w+", 0o600);
+  fs.rmSync(folder, { recursive: true });
+  return fd;
 }

@@ -75,7 +75,7 @@ export async function copyLog(options: CopyOptions): Promise<CopyResult> {
       const event = await target.next();
       if (!event) return;
       hashes.target.update(event.encodedBytes);
-      onProgress("verified", count, count / copiedCount);
+      onProgress("verified", count, Math.min(count / copiedCount, 1));
     }
   }
 

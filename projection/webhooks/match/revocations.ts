@@ -132,7 +132,8 @@ export class RevocationWatch {
     const readPosition = await readModelPosition(pool);
     const after = readPosition === BEFORE_FIRST_EVENT ? undefined : readPosition;
     this.#isFollowing = false;
-    let caughtUpCount = 0;
+    // A subscription that falls behind catches up more than once.
+    const caughtUpFilters = new Set<Filter>();
     let itemAt = performance.now();
     const watchSilence = async (groupSignal: AbortSignal) => {
       while (!groupSignal.aborted) {
@@ -146,12 +147,12 @@ export class RevocationWatch {
     const follow = (filter: Filter) => async (groupSignal: AbortSignal) => {
       for await (const item of subscribeToLog({ client, after, filter, signal: groupSignal })) {
         itemAt = performance.now();
-        if (item.kind === "caughtUp") caughtUpCount += 1;
+        if (item.kind === "caughtUp") caughtUpFilters.add(filter);
         else if (mayRevoke(item) && item.position > this.#position) {
           this.#position = item.position;
           await this.#record();
         }
-        if (caughtUpCount >= 2) this.#isFollowing = true;
+        if (caughtUpFilters.size === 2) this.#isFollowing = true;
       }
       if (!groupSignal.aborted) throw new Error("The event log ended the subscription.");
     };

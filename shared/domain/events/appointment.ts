@@ -8,7 +8,10 @@ const appointmentId = uuid;
 
 export const MAX_APPOINTMENT_MINUTES = 1_440;
 
-/** Maximum duration of an allocation or hold, in minutes: 60 days. Such a time span touches up to 61 days in UTC. */
+/**
+ * Maximum duration of a new allocation or hold, in minutes: 60 days. A longer appointment can extend an allocation by
+ * less than a day. Thus, an allocation touches up to 62 days in UTC.
+ */
 export const MAX_ALLOCATION_MINUTES = 86_400;
 
 const durationMinutes = integer(1, MAX_APPOINTMENT_MINUTES);

@@ -4,6 +4,7 @@ import { createLinkCode, redeemLinkCode, withdrawLink } from "../../../command/o
 import { registerAnimal, registerCustomer } from "../../../command/operations/customer-operations.ts";
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
 import { recordErasure } from "../../../command/operations/personal-data/record-erasure.ts";
+import { loadSandbox } from "../../../command/operations/sandbox-operations.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
 import { animalConsentStreams, type ConsentCoverage } from "../../../shared/domain/events/consent.ts";
 import type { AnimalAccess } from "../../../shared/domain/events/partner.ts";
@@ -387,6 +388,21 @@ describe("animal links", () => {
       ]);
       const endedIds = events.slice(0, 2).map((event: { data: { link: { id: string } } }) => event.data.link.id);
       expect(endedIds).to.have.members(links.map(({ id }) => id));
+    });
+
+    it("a reset ends a link that a redemption during the previous reset created", async () => {
+      const { partner, installation } = await openSandbox();
+      const { log } = api.command;
+      const { clinicId } = installation.clinic;
+      const earlierSandbox = (await loadSandbox(log, partner.applicationId)) ?? null;
+      const reset = async () => (await partner.request("POST", "/sandbox/reset")).status;
+      expect(await reset()).to.equal(200);
+      const owner = { applicationId: partner.applicationId, clinicId };
+      const input = { ...owner, code: SANDBOX_LINK_CODES.valid, sandbox: earlierSandbox };
+      const context = { ...createTestOperatorContext(), clinicId, environment: "sandbox" as const };
+      const { animal } = await redeemLinkCode({ log, linkCodes }, input, context);
+      expect(await reset()).to.equal(200);
+      expect(await readConsentTypes(animal.id)).to.eql(["AnimalLinked", "AnimalLinkWithdrawn"]);
     });
 
     it("links and appointments are filtered by animal", async () => {

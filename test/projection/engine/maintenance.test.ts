@@ -23,12 +23,12 @@ describe("the maintenance of the read models", () => {
     expect(rows).to.deep.equal([{ position: 5n }]);
   });
 
-  it("only one `rebuild` or `verify` can run at a time, and no connection stays open afterwards", async () => {
+  it("only one `rebuild`, `verify`, `prune` or `scrub` can run at a time, and no connection stays open afterwards", async () => {
     const error = await withMaintenanceLock(pool, () =>
       withMaintenanceLock(pool, async () => undefined).catch((error: unknown) => error),
     );
     expect(error).to.be.instanceOf(StartError);
-    expect((error as Error).message).to.match(/^Another rebuild or verify is running\. /);
+    expect((error as Error).message).to.match(/^A rebuild, verify, prune or scrub is running\. /);
     await withMaintenanceLock(pool, async () => undefined);
     const { rowCount } = await pool.query(
       "SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",

@@ -7,8 +7,6 @@ import { toUrlFragment } from "./search.js";
 import { describeEvent } from "./sentences.js";
 import { formatName } from "./text.js";
 
-const INCOMPLETE_TEXT = "There are more matches. Enter more of the name to see them.";
-
 let controller = new AbortController();
 
 /** Collapses the list of matches, so that the results of the chosen match are in view. */
@@ -30,7 +28,7 @@ export function findByName(query) {
     const { results, isComplete } = await postJson("search", query, signal);
     const showsClinics = query.clinic === undefined && countClinics() > 1;
     const items = results.map((result) => createNameItem(result, showsClinics));
-    return { items, emptyText: "No name contains this text.", isComplete };
+    return { items, emptyText: "No name contains this text.", isComplete, advice: "Enter more of the name" };
   });
 }
 
@@ -43,7 +41,7 @@ export function findAppointments({ clinic, day, time }) {
     const emptyText = time ? "No appointment takes place at this time." : "No appointments on this day.";
     const count = new Set(appointments.map(({ id }) => id)).size;
     const items = appointments.map((appointment) => createAppointmentItem(appointment, events));
-    return { items, count, emptyText, isComplete };
+    return { items, count, emptyText, isComplete, advice: "Enter a time" };
   });
 }
 
@@ -58,12 +56,12 @@ async function showMatches(describeCount, find) {
   getElement("matches-title").textContent = "Searching …";
   body.replaceChildren();
   try {
-    const { items, count = items.length, emptyText, isComplete } = await find(signal);
+    const { items, count = items.length, emptyText, isComplete, advice } = await find(signal);
     signal.throwIfAborted();
     getElement("matches-title").textContent = describeCount(count);
     body.replaceChildren(
       items.length === 0 ? createEmptyText(emptyText) : h("ul", { class: "matches" }, ...items),
-      isComplete ? "" : createHint(INCOMPLETE_TEXT),
+      isComplete ? "" : createHint(`There are more matches. ${advice} to see them.`),
     );
   } catch (error) {
     if (!signal.aborted) clearMatches();

@@ -52,6 +52,10 @@ describe("the searches of the page /audit", function () {
     await page.getByLabel("Time (Europe/Istanbul), optional").fill("14:00");
     await page.keyboard.press("Enter");
     await page.getByText("No appointment takes place at this time.").waitFor();
+    const json = { appointments: [], isComplete: false, events: [], names: [] };
+    await page.route("**/appointments?*", (route) => route.fulfill({ json }), { times: 1 });
+    await page.keyboard.press("Enter");
+    await page.getByText("There are more matches. Enter a time to see them.").waitFor();
   });
 
   it("the audit page finds events by actor and day, and suggests actors", async () => {

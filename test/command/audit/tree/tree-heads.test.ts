@@ -4,6 +4,7 @@ import { createAuditSigner } from "../../../../command/audit/export/signing.ts";
 import { publishTreeHead } from "../../../../command/audit/tree/publish-tree-head.ts";
 import { TREE_HEAD_STREAM } from "../../../../command/audit/tree/published-heads.ts";
 import type { AuditTreeEvent } from "../../../../shared/domain/events/audit.ts";
+import type { EventLog } from "../../../../shared/eventstore/log.ts";
 import { readConfig } from "../../../../shared/runtime/config.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { parseMetrics, readSample } from "../../../support/metrics.ts";
@@ -83,7 +84,28 @@ describe("tree heads", () => {
     const env = { ...world.env, AUDIT_SIGNING_KEYS: await createSigningKeys() };
     const { code, errorLines } = await world.run(["tree-head"], env);
     expect([code, errorLines.length]).to.deep.equal([3, 1]);
-    expect(errorLines[0]).to.contain("the last tree head is not verified: the signature was made by an untrusted key");
+    const { size } = (await world.log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM))?.data ?? {};
+    expect(errorLines[0]).to.contain(
+      `the tree head of ${size} events is not verified: the signature was made by an untrusted key`,
+    );
+  });
+
+  it("a publication starts a new tree even if another process extends the old tree at the same time", async () => {
+    const { treeId } = readJson(await world.publishHead()).treeHead;
+    const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], world.env));
+    await createClinic(world.log);
+    let appendCount = 0;
+    const append: EventLog["append"] = async (...append) => {
+      appendCount += 1;
+      if (appendCount === 1) await world.publishHead();
+      return world.log.append(...append);
+    };
+    const log = { ...world.log, append };
+    const { signal } = new AbortController();
+    const options = { ...world, log, signer, context: createTestOperatorContext(), signal, isNewTree: true };
+    const { head, isNew } = await publishTreeHead(options);
+    expect([appendCount, isNew]).to.deep.equal([2, true]);
+    expect(head?.treeHead.treeId).not.to.equal(treeId);
   });
 
   it("a tree does not continue in a different log, where `--new-tree` starts a new tree", async () => {

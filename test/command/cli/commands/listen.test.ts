@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
@@ -83,6 +84,27 @@ describe("clinic partner listen", () => {
     const { errorLines, code } = start("--api", closedApi.url);
     expect(await code).to.equal(4);
     expect(errorLines[0]).to.match(/does not answer: ECONNREFUSED; check --api$/);
+  });
+
+  it("if the connection breaks during a response of the API, the command tries again", async () => {
+    const api = await startReceiver();
+    const event = { id: randomUUID(), type: "appointment.created" };
+    const bodies = [
+      { access_token: "token", expires_in: 3600 },
+      { installations: [{ clinicId: randomUUID(), clinicName: "North" }] },
+      { events: [], cursor: "first" },
+      undefined,
+      { events: [event], cursor: "second" },
+    ];
+    const brokenResponse = { headers: { "Content-Length": "100", Connection: "close" }, body: "{" };
+    api.queueReactions(...bodies.map((body) => (body ? { body: JSON.stringify(body) } : brokenResponse)));
+    api.setDefaultReaction({ mode: "hang" });
+    const { outputLines, errorLines, stop, code } = start("--api", api.url);
+    await eventually("the event", () => outputLines.at(-1)?.includes(event.id));
+    stop();
+    expect([await code, errorLines.length]).to.deep.equal([0, 1]);
+    expect(errorLines[0]).to.contain(`the partner API at ${api.url}/sandbox/v1 does not answer: `);
+    await api.close();
   });
 
   it("a server that does not answer stops nothing, and wrong credentials stop the command with exit code 3", async () => {

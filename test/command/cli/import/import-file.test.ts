@@ -6,6 +6,7 @@ import { expect } from "chai";
 import type { EventLog } from "../../../../shared/eventstore/log.ts";
 import { connectToLog } from "../../../support/connections.ts";
 import { createPlainLog } from "../../../support/plain-log.ts";
+import { mountSmallDisk } from "../../../support/small-disk.ts";
 import { getTestServers, makeTestRoot } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
 
@@ -264,6 +265,11 @@ describe("an import", () => {
     const missingFileResult = await runClinic(["import", "/nonexistent.ndjson"], { env });
     expect(missingFileResult.code).to.equal(2);
     expect(missingFileResult.errorLines.join()).to.contain("/nonexistent.ndjson cannot be read");
+    for (const name of ["/dev/null/lines.ndjson", "x".repeat(300)]) {
+      const { code, errorLines } = await runClinic(["import", name], { env });
+      expect([code, errorLines.length], errorLines.join()).to.deep.equal([2, 1]);
+      expect(errorLines[0]).to.contain(`${name} cannot be read: E`);
+    }
     const folderResult = await runClinic(["import", "/"], { env });
     expect([folderResult.code, folderResult.errorLines.length]).to.deep.equal([2, 1]);
     expect(folderResult.errorLines.join()).to.contain("/ cannot be read: EISDIR");
@@ -283,6 +289,23 @@ describe("an import", () => {
       "clinic: the event log is unavailable; check EVENTSTORE_URL and try again",
     ]);
     expect(result.outputLines.join()).to.match(/^import: 1 line: 0 applied, 0 already applied, 0 failed, 1 left \(/);
+  });
+
+  it("an import exits with 2 if the disk for the copy of its input is full", async function () {
+    const disk = mountSmallDisk(this, 1);
+    const { TMPDIR: temporaryFolder = "/tmp" } = process.env;
+    process.env.TMPDIR = disk.folder;
+    try {
+      const { code, errorLines } = await runClinic(["import", "-"], {
+        env,
+        stdin: Buffer.alloc(2 * 1024 * 1024, "\n"),
+      });
+      expect(code).to.equal(2);
+      expect(errorLines.join()).to.contain("set TMPDIR to a writable folder").and.to.contain("ENOSPC");
+    } finally {
+      process.env.TMPDIR = temporaryFolder;
+      disk.remove();
+    }
   });
 
   it("control characters and line breaks of a file cannot reach the terminal", async () => {

@@ -5,6 +5,7 @@ import { text } from "node:stream/consumers";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import { CopiedLog } from "../../../../command/cli/log-copy/copied-log.ts";
+import { copyLog } from "../../../../command/cli/log-copy/copy-log.ts";
 import { encodeEvent } from "../../../../command/cli/log-copy/stored-event.ts";
 import { buildNodeCommand } from "../../../../deploy/local/setup/project.ts";
 import type { DomainError } from "../../../../shared/domain/domain-error.ts";
@@ -13,6 +14,7 @@ import { StartError } from "../../../../shared/runtime/run-service.ts";
 import { connectToLog } from "../../../support/connections.ts";
 import { startGrpcProxy } from "../../../support/grpc-proxy.ts";
 import { startRefusingLog } from "../../../support/refusing-log.ts";
+import { getRejection } from "../../../support/rejection.ts";
 import { releaseLater, useResource } from "../../../support/resources.ts";
 import { runClinic } from "../terminal.ts";
 import { type ListedEvent, runCopy, startTestLog, type TestLog } from "./copied-logs.ts";
@@ -199,6 +201,18 @@ describe("the copy of an event log", () => {
       .to.match(/^log copy: the target log does not answer; retrying for up to \d+ s$/m)
       .and.contain("log copy: the target log is available again");
     await expectEqualLogs();
+  });
+
+  it("the progress of a copy never exceeds 100 %, even if another program appends to the target", async () => {
+    const targetEvents = [undefined, encode({}), encode({})];
+    const openFake = (events: unknown[]) =>
+      ({ share: 1, next: async () => events.shift(), append: async () => undefined }) as unknown as CopiedLog;
+    const shares: number[] = [];
+    const onProgress = (_: string, __: number, share: number) => shares.push(share);
+    const { signal } = new AbortController();
+    const logs = { source: openFake([]), target: openFake(targetEvents) };
+    const error = await getRejection(copyLog({ ...logs, verifyOnly: false, signal, onProgress }));
+    expect([(error as DomainError).code, shares]).to.deep.equal(["target_differs", [1, 1, 1]]);
   });
 
   it("an empty log can be copied", async () => {

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { EventEmitter, once } from "node:events";
 import { PassThrough } from "node:stream";
 import { expect } from "chai";
 import { READ_MODELS_CURRENT_SQL, RevocationWatch } from "../../../../projection/webhooks/match/revocations.ts";
@@ -97,6 +98,33 @@ describe("the watch for revocations", () => {
       silentClient,
       log,
     );
+  });
+
+  it("if a subscription catches up twice, the watch still waits for the other subscription", async () => {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const firstRead = new EventEmitter();
+    const states: boolean[] = [];
+    async function* readTwice() {
+      yield* [{ kind: "caughtUp" }, { kind: "caughtUp" }];
+      states.push(watch.isCurrent);
+      firstRead.emit("end");
+      await once(signal, "abort");
+    }
+    async function* readLater() {
+      await once(firstRead, "end");
+      yield { kind: "caughtUp" };
+      states.push(watch.isCurrent);
+      controller.abort();
+    }
+    const subscriptions = [readLater(), readTwice()].map((items) =>
+      Object.assign(items, { on: () => undefined, destroy: () => undefined, unsubscribe: async () => undefined }),
+    );
+    const subscribeToAll = () => subscriptions.shift();
+    const client = Object.assign(Object.create(world.client), { subscribeToAll });
+    const watch = new RevocationWatch({ ...world, client });
+    await watch.run({ name: "revocations", logger: world.logger, signal, report: () => undefined });
+    expect(states).to.deep.equal([false, true]);
   });
 
   it("a process that starts while the log is unavailable knows the last revocation", async () => {

@@ -73,14 +73,6 @@ export class LogProcess {
     while (!this.#stdout.includes("\n") && this.#child.stdout !== null) await once(this.#child.stdout, "data");
   }
 
-  /** Waits until standard error matches a pattern. @throws {Error} if the log exits first */
-  async waitForOutput(pattern: RegExp): Promise<void> {
-    while (!pattern.test(this.#stderr) && this.#child.stderr !== null) {
-      if (this.#child.exitCode !== null) throw new Error(`the log exited: ${this.#stderr}`);
-      await Promise.race([once(this.#child.stderr, "data"), this.exitPromise]);
-    }
-  }
-
   get port(): number {
     return Number(/^listening (\d+)\n/.exec(this.#stdout)?.[1]);
   }

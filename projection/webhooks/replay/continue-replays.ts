@@ -2,7 +2,12 @@ import type pg from "pg";
 import type { ReplayOutcome } from "../../../shared/domain/events/partner.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { inTransaction } from "../../../shared/postgres/pool.ts";
-import { classify, isLockTimeout, isStatementTimeout } from "../../../shared/runtime/failures.ts";
+import {
+  classify,
+  isLockTimeout,
+  isPostgresUnavailable,
+  isStatementTimeout,
+} from "../../../shared/runtime/failures.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { divide } from "../../../shared/runtime/work.ts";
 import { arrange, listGroups, type OrderableDelivery } from "../match/ordering.ts";
@@ -46,8 +51,10 @@ export async function continueReplays(deps: ReplayStepDeps, clock: () => number)
     try {
       steps.push(await continueReplay(deps, replay, clock()));
     } catch (error) {
-      // A locked row or a slow statement may concern only this replay.
-      if (!isLockTimeout(error) && !["item", "slow"].includes(classify(error))) throw error;
+      // A locked row, a slow statement or an unknown error may concern only this replay.
+      const kind = classify(error);
+      const isUnavailable = kind === "server" && isPostgresUnavailable(error) && !isLockTimeout(error);
+      if (kind === "stop" || isUnavailable) throw error;
       deps.logger.error({ error, replayId: replay.replayId }, "A replay failed. It is tried again after others.");
       await moveBack(deps.pool, replay.replayId, clock());
     }

@@ -34,8 +34,8 @@ export async function createEngineWorld() {
   const database = await createDatabaseWithReadModels();
   const databaseUrl = database.urls.projection;
   const client = connectEventStore(eventstoreUrl, "test");
-  const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeoutMs: 30_000 };
-  const pool = createPool({ ...options, logger });
+  const timeouts = { connectTimeoutMs: 60_000, statementTimeoutMs: 30_000 };
+  const pool = createPool({ url: databaseUrl, applicationName: "test", size: 6, ...timeouts, logger });
   const dataKeys = createTestDataKeys(pool);
   const roles: Role[] = [];
   const runOptions = { client, pool, dataKeys, databaseUrl, models: readModels, logger, onProgress: () => undefined };

@@ -13,7 +13,9 @@ export function connectToLog(url: string): EventStoreDBClient {
 
 /** Creates a pool of connections like those of the services. */
 export function createTestPool(url: string, options: Partial<Parameters<typeof createPool>[0]> = {}): pg.Pool {
-  const defaults = { applicationName: "test", size: 4, statementTimeoutMs: 30_000, logger: pino({ enabled: false }) };
+  // On a busy machine, a connection takes longer than a service waits.
+  const timeouts = { connectTimeoutMs: 60_000, statementTimeoutMs: 30_000 };
+  const defaults = { applicationName: "test", size: 4, ...timeouts, logger: pino({ enabled: false }) };
   const pool = createPool({ url, ...defaults, ...options });
   releaseLater(() => (pool.ended ? undefined : pool.end()));
   return pool;

@@ -37,11 +37,10 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
   const database = await createDatabaseWithReadModels();
   // The projection writes with a pool of its own kind, which returns dates and numbers in other types.
   const pool = createPool({
-    ...{ url: database.urls.projection, applicationName: "test", size: 1, statementTimeoutMs: 30_000 },
+    ...{ url: database.urls.projection, applicationName: "test", size: 1 },
+    ...{ connectTimeoutMs: 60_000, statementTimeoutMs: 30_000 },
     logger: createLogger("test", "silent"),
   });
-  // On a busy machine, a connection takes longer than a service waits.
-  pool.options.connectionTimeoutMillis = 60_000;
   const admin = new pg.Pool({ connectionString: database.urls.projection, max: 2 });
   // Dropping the database closes idle connections, which then emit an error.
   admin.on("error", () => undefined);

@@ -91,7 +91,7 @@ export async function startAuditWorld(
   const service = await autoStop(startAuditService(env));
   const client = connectEventStore(logUrl, "test");
   const log = createPlainLog(client);
-  const poolOptions = { applicationName: "test", size: 1, statementTimeoutMs: 20_000 };
+  const poolOptions = { applicationName: "test", size: 1, connectTimeoutMs: 60_000, statementTimeoutMs: 20_000 };
   const [pool, owner] = [database.urls.audit, database.urls.projection].map((url) =>
     createPool({ ...poolOptions, url, logger: createLogger("test", "silent") }),
   ) as [pg.Pool, pg.Pool];

@@ -90,6 +90,7 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
     url: databaseUrl,
     applicationName: "test",
     size: 6,
+    connectTimeoutMs: 60_000,
     statementTimeoutMs: 30_000,
     lockTimeoutMs: 1_000,
     logger,

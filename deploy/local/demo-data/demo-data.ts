@@ -75,8 +75,11 @@ export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
     const credentials = new DemoCredentials(log, credentialsFile, now);
     const applications = [];
     for (const application of demoApplications) {
-      const clientSecret = await credentials.ensureClientSecret(application.id);
-      applications.push(describeApplication(application, clientSecret));
+      const { id: clientId, name, environment, clinic } = application;
+      const clientSecret = await credentials.ensureClientSecret(clientId);
+      const branchId = clinic.branches[0]?.id ?? "";
+      const ids = { clinicId: clinic.id, branchId, animalId: findExampleAnimalId(application) };
+      applications.push({ name, environment, clientId, clientSecret, ...ids, scopes: [...scopes] });
     }
     const auditor = { credential: await credentials.ensureAuditor() };
     const operator = { credential: await credentials.ensureOperator() };
@@ -101,16 +104,6 @@ async function describePortalUsers(options: DemoOptions, now: number): Promise<D
       return { id, name, role, clinic: clinic.name, clinicId: clinic.id, email, cookie };
     }),
   );
-}
-
-function describeApplication(
-  application: (typeof demoApplications)[number],
-  clientSecret: string,
-): DemoAccess["applications"][number] {
-  const { id: clientId, name, environment, clinic } = application;
-  const branchId = clinic.branches[0]?.id ?? "";
-  const animalId = findExampleAnimalId(application);
-  return { name, environment, clientId, clientSecret, clinicId: clinic.id, branchId, animalId, scopes: [...scopes] };
 }
 
 /** Returns the portal users. The last step of the demo data selects a clinic for the last user in this list. */

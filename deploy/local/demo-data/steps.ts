@@ -87,14 +87,7 @@ export function deriveDemoId(...names: (string | number)[]): string {
   return uuidv5(names.join("\n"), NAMESPACE);
 }
 
-interface Picker {
-  pickIntegerBelow(bound: number): number;
-  pick<Item>(items: readonly Item[]): Item;
-  /** Returns true with this probability, from 0 to 1. */
-  pickBoolean(probability: number): boolean;
-}
-
-export function createPicker(...seed: (string | number)[]): Picker {
+export function createPicker(...seed: (string | number)[]) {
   let drawCount = 0;
   const drawIntegerBelow = (bound: number) => {
     drawCount += 1;
@@ -105,11 +98,12 @@ export function createPicker(...seed: (string | number)[]): Picker {
   };
   return {
     pickIntegerBelow: drawIntegerBelow,
-    pick(items) {
+    pick<Item>(items: readonly Item[]): Item {
       const item = items[drawIntegerBelow(items.length)];
       if (item === undefined) throw new Error("The list to choose from is empty.");
       return item;
     },
-    pickBoolean: (probability) => drawIntegerBelow(1000) < probability * 1000,
+    /** Returns true with this probability, from 0 to 1. */
+    pickBoolean: (probability: number) => drawIntegerBelow(1000) < probability * 1000,
   };
 }

@@ -37,7 +37,6 @@ interface DemoAppointment {
   clinic: DemoClinic;
   branchId: string;
   animalId: string;
-  customerId: string;
   /** Milliseconds since 1970. */
   scheduledAt: number;
   /** Original time of a moved appointment, in milliseconds since 1970; null if the appointment was not moved. */
@@ -84,13 +83,12 @@ export function createWeekAppointments(clinic: DemoClinic, now: number): DemoApp
       return startTimes.map((scheduledAt, indexInDay) => {
         const id = deriveDemoId("appointment", branchId, date, indexInDay);
         const picker = createPicker(id);
-        const { id: animalId, customerId } = picker.pick(animals);
+        const { id: animalId } = picker.pick(animals);
         return {
           id,
           clinic,
           branchId,
           animalId,
-          customerId,
           scheduledAt,
           movedFrom: dayOffset === 1 && indexInDay === 0 ? fromLocalTime(clinic.timezone, today, "13:45") : null,
           date,

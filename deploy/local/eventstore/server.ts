@@ -41,7 +41,7 @@ export async function startLogServer(options: LogServerOptions): Promise<LogServ
   const store = await Store.open(options);
   const server = new Server({ "grpc.max_receive_message_length": MAX_MESSAGE_BYTES });
   const calls = new OpenCalls();
-  addServices(server, { store, calls });
+  addServices(server, store, calls);
   let port: number;
   try {
     port = await bindPort(server, options.host, options.port);

@@ -179,23 +179,17 @@ function requireValidUrls(externalUrls: ExternalServers): void {
 export async function requireReachable(env: NodeJS.ProcessEnv): Promise<void> {
   requireValidUrls(env);
   const { EVENTSTORE_URL, NATS_URL } = env;
-  if (EVENTSTORE_URL) {
-    const client = connectEventStore(EVENTSTORE_URL, "start");
-    try {
-      await requireEventStore(client, EVENTSTORE_URL);
-    } catch (error) {
-      throw new SetupError((error as Error).message);
-    } finally {
-      await client.dispose();
+  try {
+    if (EVENTSTORE_URL) {
+      const client = connectEventStore(EVENTSTORE_URL, "start");
+      await requireEventStore(client, EVENTSTORE_URL).finally(() => client.dispose());
     }
-  }
-  if (NATS_URL) {
-    try {
+    if (NATS_URL) {
       const nats = validateNatsSettings(readConfig(NATS_SETTING_NAMES, env));
       const connection = await connectNats(nats, "start", CONNECT_TIMEOUT_MS);
       await connection.close();
-    } catch (error) {
-      throw new SetupError((error as Error).message);
     }
+  } catch (error) {
+    throw new SetupError((error as Error).message);
   }
 }

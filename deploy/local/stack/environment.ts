@@ -44,12 +44,6 @@ export function buildServiceUrls(ports: Ports): ServiceUrls {
   return mapServices((name) => `http://127.0.0.1:${ports[name]}`);
 }
 
-/** The user's environment can override these settings. */
-const DEFAULT_SETTINGS: Partial<Record<ServiceName, Environment>> = {
-  // The intervals are short, so that a user of the demo can watch a delivery fail.
-  projection: { WEBHOOK_RETRY_SCHEDULE: "1,2,3" },
-};
-
 export function buildServiceEnvironments(options: EnvironmentOptions): Environments {
   const { ports, inheritedEnv, overrides } = options;
   const commonSettings = {
@@ -61,7 +55,6 @@ export function buildServiceEnvironments(options: EnvironmentOptions): Environme
   };
   const settings = buildServiceSettings(options);
   return mapServices((name) => ({
-    ...DEFAULT_SETTINGS[name],
     ...commonSettings,
     PORT: String(ports[name]),
     ...settings[name],
@@ -88,6 +81,8 @@ function buildServiceSettings({ ports, secrets, servers, inheritedEnv }: Environ
       DATABASE_URL: servers.databaseUrls.projection,
       ...selectSettings(inheritedEnv, (name) => usesExternalNats && natsSettingNames.includes(name)),
       NATS_URL: servers.natsUrl,
+      // The intervals are short, so that a user of the demo can watch a delivery fail.
+      WEBHOOK_RETRY_SCHEDULE: inheritedEnv.WEBHOOK_RETRY_SCHEDULE ?? "1,2,3",
     },
     command: {
       ...logSettings,

@@ -39,11 +39,7 @@ let onShowDeliveries = () => undefined;
 /** Idempotency key and selected free time (`slot`) of the appointment that the form created last. */
 let used = {};
 
-/**
- * Initializes the forms of the tab.
- *
- * @param {(appointmentId: string) => void} showDeliveries shows the deliveries about an appointment
- */
+/** Initializes the forms of the tab. `showDeliveries` shows the deliveries about the appointment with the given id. */
 export function initAppointments(showDeliveries) {
   onShowDeliveries = showDeliveries;
   getElement("new-key").addEventListener("click", setNewKey);
@@ -119,11 +115,7 @@ export function showAppointments() {
   return runAction({ alertId: "appointments-alert" }, () => loadPage());
 }
 
-/**
- * Loads and shows a page of the appointments.
- *
- * @param {string | undefined} cursor cursor of the next page; undefined for the first page
- */
+/** Loads and shows the page of appointments at a cursor, by default the first page. */
 async function loadPage(cursor) {
   const { value: date } = getElement("window-from");
   const [from, to] = [0, Number(getElement("window-days").value)].map((days) => toInstant(date, getTimeZone(), days));

@@ -21,12 +21,7 @@ const REPLAY_LABELS = { failed: "Replay", skipped: "Replay", delivered: "Send ag
 /** Titles of the columns in the summary of a delivery. */
 export const COLUMN_TITLES = ["Status", "Response", "Event", "Appointment", "Attempts", "Age"];
 
-/**
- * Creates the element of a delivery with its attempts. When the user opens it, loads the request of the delivery.
- *
- * @param {{ id: string, status: string }} endpoint
- * @param {(delivery: object) => Promise<void>} onReplay
- */
+/** Creates the element of a delivery with its attempts. When the user opens it, loads the request of the delivery. */
 export function createDelivery(delivery, endpoint, onReplay) {
   const { id, eventId, appointmentId, createdAt, nextAttemptAt } = delivery;
   const requestElement = h("div", {}, createEmptyText("Loading the request …"));

@@ -277,7 +277,6 @@ function showChange(changed, text) {
 /**
  * Shows a new signing secret until the user hides it. The API returns a secret only once.
  *
- * @param {string} secret
  * @param {string} hint how to use the secret, or how long the former secret stays valid
  */
 function showSecret(secret, hint) {

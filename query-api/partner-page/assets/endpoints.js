@@ -21,11 +21,7 @@ let onSelect = () => undefined;
 
 const formatFound = (count) => formatCount(count, "delivery", "deliveries");
 
-/**
- * Initializes the list of endpoints and the form that creates an endpoint.
- *
- * @param {{ onSelect(endpoint: object): void, onCreate(endpoint: object, secret: string): void }} handlers
- */
+/** Initializes the list of endpoints and the form that creates an endpoint. */
 export function initEndpoints(handlers) {
   onSelect = handlers.onSelect;
   getElement("new-endpoint").addEventListener("click", () => {

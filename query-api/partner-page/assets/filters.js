@@ -20,11 +20,7 @@ const form = getElement("delivery-filters");
 /** The values of the form's fields by name, as the user has applied them. The URL has the same names. */
 let filters = {};
 
-/**
- * Initializes the form with the filters.
- *
- * @param {() => void} listener called when the user changes a filter
- */
+/** Initializes the form with the filters. Calls the listener each time the user changes a filter. */
 export function initFilters(listener) {
   const apply = () => {
     readFields();

@@ -27,7 +27,6 @@ export function isBeingDisabled({ status, updatedAt }, deliveries) {
 /**
  * Creates a sentence about the state of an endpoint.
  *
- * @param {object} endpoint
  * @param {object[] | undefined} loaded the endpoint's latest deliveries, newest first; undefined while they are loading
  */
 export function createHealthText(endpoint, loaded) {

@@ -58,11 +58,7 @@ export function reloadSandbox() {
   });
 }
 
-/**
- * Initializes the button that resets the sandbox.
- *
- * @param {() => Promise<void>} onReset called after a reset
- */
+/** Initializes the button that resets the sandbox. Calls `onReset` after each reset. */
 export function initSandbox(onReset) {
   onClick("reset-sandbox", "sandbox-alert", async () => {
     const isConfirmed = await confirmAction({

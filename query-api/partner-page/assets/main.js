@@ -15,7 +15,7 @@ import {
 } from "./endpoints.js";
 import { showFilters } from "./filters.js";
 import { clearInstallation, initSandbox, reloadSandbox, showInstallation } from "./installation.js";
-import { changeRoute, onRouteChange, readRoute } from "./route.js";
+import { changeRoute, readRoute } from "./route.js";
 import {
   endSession,
   getClinicId,
@@ -145,7 +145,7 @@ async function showClinic(clinicId) {
   });
 }
 
-/** Shows the clinic, tab, endpoint and filters in the URL after the user went back or forward. */
+/** Shows what the URL names after the user went back or forward, or changed the fragment. */
 function followRoute() {
   if (!getClinicId()) return;
   const { clinic, tab, endpoint: endpointId } = readRoute();
@@ -178,7 +178,7 @@ getElement("clinic").addEventListener("change", ({ target }) => {
   changeRoute({ clinic: target.value, endpoint: undefined });
   showClinic(target.value);
 });
-onRouteChange(followRoute);
+addEventListener("popstate", followRoute);
 // A notice is about the latest action, and ends with the next one. The listener runs before those of the buttons.
 addEventListener(
   "click",

@@ -11,7 +11,6 @@ export function readRoute() {
 /**
  * Changes parameters in the URL's fragment. Removes parameters whose new value is empty or undefined.
  *
- * @param {Record<string, string | undefined>} changes
  * @param {{ isNewEntry?: boolean }} options if `isNewEntry` is false, the Back button skips the former URL
  */
 export function changeRoute(changes, { isNewEntry = true } = {}) {
@@ -20,13 +19,4 @@ export function changeRoute(changes, { isNewEntry = true } = {}) {
   if (fragment === location.hash || (members.length === 0 && location.hash === "")) return;
   if (isNewEntry) history.pushState(null, "", fragment);
   else history.replaceState(null, "", fragment);
-}
-
-/**
- * Calls the listener each time the user goes back or forward, or changes the URL's fragment.
- *
- * @param {() => void} listener
- */
-export function onRouteChange(listener) {
-  addEventListener("popstate", listener);
 }

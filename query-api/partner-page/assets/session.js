@@ -23,11 +23,7 @@ const MAX_READ_ATTEMPTS = 5;
 /** The current session; undefined if no application is signed in. */
 let session;
 
-/**
- * Exchanges the credentials for a token and starts a session.
- *
- * @throws {ApiError}
- */
+/** Exchanges the credentials for a token and starts a session. */
 export async function startSession({ environment, clientId, clientSecret }) {
   const next = { environment, clientId, clientSecret, clinicController: new AbortController() };
   await renewToken(next);
@@ -104,7 +100,6 @@ async function exchangeToken(current) {
  * @param {string} path path below the base path of the environment
  * @param {{ query?: object, body?: unknown, headers?: Record<string, string>, isAutomatic?: boolean }} options
  *   `isAutomatic`: true if no action of the user caused the request
- * @throws {ApiError}
  */
 export async function request(method, path, options) {
   return (await requestWithHeaders(method, path, options)).body;

@@ -12,10 +12,8 @@ const FORMATS = { standard: "standard", cloudevents: "CloudEvents 1.0" };
 const SIGNATURE_LABEL = "Also sign with Ed25519 (v1a), which needs no secret to verify";
 
 /**
- * Creates the form that changes the settings of an endpoint. The form sends only changed settings.
- *
- * @param {object} endpoint endpoint with all its settings
- * @param {(endpoint: object) => void} onSave called with the endpoint after a change
+ * Creates the form that changes the settings of an endpoint. The form sends only changed settings, and calls `onSave`
+ * with the changed endpoint.
  */
 export function createSettingsForm(endpoint, onSave) {
   const branches = getClinic().branches.map(({ id, name }) => [id, name]);
@@ -82,11 +80,7 @@ function createChoices(legend, name, options, selected) {
   return h("fieldset", { class: "choices" }, h("legend", {}, legend), ...boxes);
 }
 
-/**
- * Creates a field that selects one of several values.
- *
- * @param {Record<string, string>} options texts by value
- */
+/** Creates a field that selects one of several values. `options` are the texts by value. */
 function createSelectField(label, name, options, endpoint, hint) {
   const elements = Object.entries(options).map(([value, text]) =>
     h("option", { value, selected: value === endpoint[name] }, text),

@@ -4,7 +4,6 @@ import { shortenId } from "./format.js";
 /**
  * Creates a table of a webhook delivery's attempts, or a text if there are no attempts.
  *
- * @param {{ id: string, attempts: object[] }} delivery
  * @param {(instant: string) => Node} createTime creates the element for the start of an attempt
  */
 export function createAttempts({ id, attempts }, createTime) {

@@ -4,7 +4,6 @@ import { h } from "./dom.js";
  * Creates a button that copies the text of an element and reports the result. If the browser does not permit copying,
  * the button selects the text.
  *
- * @param {string} label
  * @param {HTMLElement} source an element with text, or a text field
  */
 export function createCopyButton(label, source) {

@@ -1,9 +1,7 @@
 /**
  * Creates an element. Strings become text nodes and are never parsed as HTML.
  *
- * @param {string} tag
  * @param {Record<string, unknown>} attributes functions such as `onclick` are listeners; undefined and false are omitted
- * @param {...(Node | string)} children
  */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -48,11 +46,7 @@ export function createHint(...children) {
   return h("p", { class: "hint" }, ...children);
 }
 
-/**
- * Creates a list of names and values.
- *
- * @param {[name: string, value: Node | string][]} facts
- */
+/** Creates a list of facts, which are pairs of a name and a value. */
 export function createFactList(facts) {
   return h("dl", { class: "facts" }, ...facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }

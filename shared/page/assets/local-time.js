@@ -6,7 +6,6 @@ const DAY_MS = 24 * 3_600_000;
  * Returns the first instant at which clocks show a local time, or an instant after the gap if clocks skip this time.
  *
  * @param {string} localTime value of an input of type `datetime-local`, or of type `date` for midnight
- * @param {string} timeZone
  * @param {number} days days to add to the local time. They can have 23 or 25 hours
  */
 export function toInstant(localTime, timeZone, days = 0) {

@@ -6,7 +6,6 @@ const REASON_KEY = "sign-out reason";
 /**
  * Ends the session. Removes the given keys from sessionStorage, and reloads the page to discard all other state.
  *
- * @param {string[]} storageKeys
  * @param {string} reason empty if the user has signed out
  */
 export function leave(storageKeys, reason) {

@@ -4,7 +4,6 @@ import { createButton, getElement } from "./dom.js";
  * Fills a list of tabs. The tab of the panel `panel-<name>` gets the id `tab-<name>`. The left and right arrow keys select
  * the previous or next tab. Home and End select the first or last tab.
  *
- * @param {string} listId
  * @param {Record<string, string>} titles titles of the tabs by name
  * @param {(name: string) => void} onShow called with the name of the tab that is shown
  */

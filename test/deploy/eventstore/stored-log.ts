@@ -99,7 +99,7 @@ const getText = ({ text }: ReadEvent) => text;
 async function readAll(store: Store, isBackwards: boolean): Promise<ReadEvent[]> {
   const fromPosition = isBackwards ? Number.MAX_SAFE_INTEGER : 0;
   const events: ReadEvent[] = [];
-  for await (const page of readAllEvents(store.log, { fromPosition, isInclusive: true, isBackwards })) {
+  for await (const page of readAllEvents(store.log, fromPosition, isBackwards)) {
     for (const { position, record } of page)
       events.push({ stream: readStreamName(record), text: `${position} ${record.toString("latin1")}` });
   }

@@ -30,11 +30,7 @@ const ACTION_TEXTS = {
 /** Display texts of query parameters. A parameter without a text is displayed by its name. */
 const PARAMETER_TEXTS = { stream: "", limit: "at most", after: "continued after position" };
 
-/**
- * Initializes the fields that select the period.
- *
- * @param {() => void} onChange called when the user selects another period
- */
+/** Initializes the fields that select the period. Calls `onChange` each time the user selects another period. */
 export function initAccesses(onChange) {
   getElement("access-period").addEventListener("change", onChange);
   getElement("access-day").addEventListener("change", ({ target }) => {
@@ -51,8 +47,6 @@ const READER_KINDS = ["clinic", "customer", "animal"];
 /**
  * Shows who read or exported the subject's records in the selected period, newest access first. For some kinds of
  * subjects, also shows who could read the records.
- *
- * @param {{ kind: string, id: string }} search
  */
 export async function showAccesses({ kind, id }, signal) {
   const body = getElement("accesses-body");
@@ -88,13 +82,7 @@ async function readAccesses(query, signal) {
 /** @param {(Node | string)[][][]} items the lines of each item: who and what, when, and details */
 function createList(label, items) {
   const toElement = ([what, when, details = []]) =>
-    h(
-      "li",
-      { class: "access" },
-      h("span", {}, ...what),
-      h("span", { class: "soft" }, ...when),
-      h("span", {}, ...details),
-    );
+    h("li", { class: "access" }, h("div", {}, ...what), h("div", { class: "soft" }, ...when), h("div", {}, ...details));
   return h("ul", { class: "accesses", "aria-label": label }, ...items.map(toElement));
 }
 

@@ -37,8 +37,6 @@ export async function loadClinics(scope) {
 /**
  * Initializes the list of clinics. A clinic that is selected with the keyboard is shown when the user presses Enter or
  * leaves the field. Otherwise, the arrow keys would cause a recorded access for each clinic on the way.
- *
- * @param {(id: string) => void} onSelect called with the id of the selected clinic
  */
 export function initClinicSelect(onSelect) {
   const select = getElement("clinic");

@@ -44,7 +44,6 @@ export function clearDetail() {
  *
  * @param {number} eventCount number of listed events. If it has grown, the stream is read again, because it can have
  *   new events.
- * @param {(event: object, isFromSlider?: boolean) => void} onSelect
  */
 export async function showDetail(event, eventCount, onSelect) {
   controller.abort();

@@ -134,11 +134,7 @@ function startSearch(search) {
   tabs.show(Object.hasOwn(VIEWS, search.view) ? search.view : "timeline");
 }
 
-/**
- * Loads the next page of events, or the first page of a new search.
- *
- * @param {HTMLElement | undefined} button button that the user has clicked
- */
+/** Loads the next page of events, or the first page of a new search. `button` is the button that the user clicked. */
 function loadPage(button) {
   return runAction({ button, alertId: "alert", isRepeatable: true }, async () => {
     searchController.abort();

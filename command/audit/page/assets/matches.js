@@ -115,7 +115,7 @@ function createAppointmentItem(appointment, events) {
       createId(shortenId(id), { title: id }),
     ),
     createTag(formatName(status).replaceAll("_", " ")),
-    h("span", { class: "moved" }, ...(describeMove(events, appointment) ?? [movedText])),
+    h("span", { class: "moved wide" }, ...(describeMove(events, appointment) ?? [movedText])),
   );
 }
 

@@ -7,9 +7,7 @@ import { formatType } from "./text.js";
  * Describes what an event changed. Returns the empty string for an event whose type says it all, or whose data cannot be
  * read.
  *
- * @param {{ type: string, data: object, problem?: string }} event
  * @param {{ scheduledAt: string, durationMinutes: number } | undefined} before schedule before the event, if known
- * @param {string} timeZone
  */
 export function describeChange({ type, data, problem }, before, timeZone) {
   if (problem) return "";
@@ -41,7 +39,6 @@ export function describeActor(actor) {
 /**
  * Describes an event in a sentence: the change, the actor and the reason. Returns the parts of the sentence.
  *
- * @param {object} event
  * @param {{ scheduledAt: string, durationMinutes: number } | undefined} before schedule before the event, if known
  * @param {(Node | string)[]} time parts that say when; empty if the time is shown elsewhere
  */

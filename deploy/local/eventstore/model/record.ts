@@ -51,11 +51,7 @@ export function getMaxRecordBytes(stream: string, event: ProposedEvent): number 
  * Computes the position of an event from the position of the previous event. Positions grow with the size of each event,
  * like offsets in a file. Read models store positions, so this rule must never change.
  */
-export function computePosition(
-  previousPosition: number,
-  stream: string,
-  event: Pick<ProposedEvent, "type" | "data" | "metadata">,
-): number {
+export function computePosition(previousPosition: number, stream: string, event: ProposedEvent): number {
   const textLength = stream.length + event.type.length;
   return previousPosition + MIN_POSITION_STEP + textLength + event.data.length + event.metadata.length;
 }

@@ -16,14 +16,16 @@ const MAX_TIME_SPAN_SECONDS = 922_337_203_685;
 export const METADATA_EVENT_TYPE = "$metadata";
 
 interface MetadataEffect {
+  /** From `$tb`. */
   readonly truncateBefore: number;
+  /** From `$maxCount`. 0 means no maximum. */
   readonly maxCount: number;
-  /** Older events are hidden from reads. 0 means no maximum. */
+  /** From `$maxAge`. Older events are hidden from reads. 0 means no maximum. */
   readonly maxAgeSeconds: number;
   readonly isSoftDeleted: boolean;
 }
 
-const NO_EFFECT: MetadataEffect = { truncateBefore: 0, maxCount: 0, maxAgeSeconds: 0, isSoftDeleted: false };
+export const NO_EFFECT: MetadataEffect = { truncateBefore: 0, maxCount: 0, maxAgeSeconds: 0, isSoftDeleted: false };
 
 // zod's `int` is not suitable, because it allows only safe integers, and the `$tb` of a soft deletion is larger.
 const integerSchema = z
@@ -91,14 +93,7 @@ function parseJsonObject(text: string): object | undefined {
 }
 
 /** State of a stream: its last revision, and the effect of metadata and deletions on reads. */
-export interface StreamState extends AppendTarget {
-  /** From `$tb` in the metadata. */
-  readonly truncateBefore: number;
-  /** From `$maxCount` in the metadata. 0 means no maximum. */
-  readonly maxCount: number;
-  /** From `$maxAge` in the metadata. 0 means no maximum. */
-  readonly maxAgeSeconds: number;
-}
+export type StreamState = AppendTarget & MetadataEffect;
 
 export function getMetadataStream(stream: string): string {
   return `$$${stream}`;

@@ -44,13 +44,12 @@ async function sendStreamEvents(context: ReadContext, stream: string, count: num
   const endRevision = request.isBackwards ? oldestRevision : lastRevision;
   if (request.isBackwards ? fromRevision < endRevision : fromRevision > endRevision) return;
   const minCreatedAt = getMinCreationTime(state);
-  if (minCreatedAt !== undefined) {
-    return sendRevisions(context, stream, fromRevision, endRevision, { count, minCreatedAt });
-  }
+  // Events that are too old do not count.
+  const maxCount = minCreatedAt === undefined ? count : Number.POSITIVE_INFINITY;
   const toRevision = request.isBackwards
-    ? Math.max(endRevision, fromRevision - count + 1)
-    : Math.min(endRevision, fromRevision + count - 1);
-  await sendRevisions(context, stream, fromRevision, toRevision);
+    ? Math.max(endRevision, fromRevision - maxCount + 1)
+    : Math.min(endRevision, fromRevision + maxCount - 1);
+  await sendRevisions(context, stream, fromRevision, toRevision, { count, minCreatedAt });
 }
 
 /**
@@ -67,15 +66,13 @@ interface RevisionLimits {
   readonly minCreatedAt: number | undefined;
 }
 
-const NO_LIMITS: RevisionLimits = { count: Number.POSITIVE_INFINITY, minCreatedAt: undefined };
-
 /** Sends the events from the first to the last revision, both included. */
 export async function sendRevisions(
   context: ReadContext,
   stream: string,
   fromRevision: number,
   toRevision: number,
-  { count, minCreatedAt }: RevisionLimits = NO_LIMITS,
+  { count, minCreatedAt }: RevisionLimits,
 ): Promise<void> {
   const { store, writer } = context;
   let remainingCount = count;
@@ -96,11 +93,7 @@ async function sendAllEvents(context: ReadContext, count: number): Promise<void>
   const { isBackwards, filter } = request;
   const fromPosition = resolveStart(request.start, 0, Number.MAX_SAFE_INTEGER);
   let remainingCount = count;
-  for await (const page of readAllEvents(store.log, {
-    fromPosition,
-    isInclusive: !isBackwards,
-    isBackwards,
-  })) {
+  for await (const page of readAllEvents(store.log, fromPosition, isBackwards)) {
     for (const event of page) {
       if (filter?.matches(event.record) === false) continue;
       if (sendEvent(context, event)) await writer.waitForDrain();

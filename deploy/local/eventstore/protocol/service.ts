@@ -18,11 +18,6 @@ import { subscribe } from "./subscription.ts";
 
 /** The log's gRPC services. Maps each method to the function that handles it. */
 
-interface ServiceContext {
-  readonly store: Store;
-  readonly calls: OpenCalls;
-}
-
 /** Reads send bytes that are already encoded. */
 type StreamsServer = Pick<IStreamsServer, "append" | "batchAppend" | "delete" | "tombstone"> & {
   readonly read: handleServerStreamingCall<ReadReq, Uint8Array>;
@@ -35,34 +30,25 @@ const STREAMS_SERVICE = {
 };
 
 /** Adds the log's services. gRPC returns UNIMPLEMENTED for all other methods. */
-export function addServices(server: Server, context: ServiceContext): void {
-  const { store, calls } = context;
+export function addServices(server: Server, store: Store, calls: OpenCalls): void {
   const toErrorHandler =
     <T>(respond: sendUnaryData<T>) =>
     (error: unknown) =>
       respond(toCallError(error, store.printLine));
+  const answer = <T>(response: Promise<T>, respond: sendUnaryData<T>) =>
+    void response.then((message) => respond(null, message), toErrorHandler(respond));
   const streamsServer = {
     read: (call) => {
       calls.add(call);
-      void serveRead(context, call);
+      void serveRead(store, call);
     },
     batchAppend: (call) => {
       calls.add(call);
       serveBatchAppend(store, call);
     },
     append: (call, respond) => serveAppend(store, call, respond, toErrorHandler(respond)),
-    delete: (call, respond) => {
-      softDeleteStream(store, call.request, call.getDeadline()).then(
-        (response) => respond(null, response),
-        toErrorHandler(respond),
-      );
-    },
-    tombstone: (call, respond) => {
-      tombstoneStream(store, call.request, call.getDeadline()).then(
-        (response) => respond(null, response),
-        toErrorHandler(respond),
-      );
-    },
+    delete: (call, respond) => answer(softDeleteStream(store, call.request, call.getDeadline()), respond),
+    tombstone: (call, respond) => answer(tombstoneStream(store, call.request, call.getDeadline()), respond),
   } satisfies StreamsServer;
   server.addService(STREAMS_SERVICE, streamsServer);
   const featuresServer = {
@@ -76,7 +62,7 @@ export function addServices(server: Server, context: ServiceContext): void {
   server.addService(gossipGrpc.GossipService, gossipServer);
 }
 
-async function serveRead({ store }: ServiceContext, call: ReadCall): Promise<void> {
+async function serveRead(store: Store, call: ReadCall): Promise<void> {
   const writer = new FlowControlledWriter(call);
   try {
     const request = parseReadRequest(call.request);

@@ -73,8 +73,7 @@ async function followStream(context: ReadContext, stream: string): Promise<void>
 async function sendTombstone(context: ReadContext, stream: string, fromPosition: number): Promise<void> {
   const isTombstone = ({ record }: LogEvent) =>
     readEventType(record) === TOMBSTONE_EVENT_TYPE && readStreamName(record) === stream;
-  const range = { fromPosition, isInclusive: false, isBackwards: false };
-  for await (const page of readAllEvents(context.store.log, range)) {
+  for await (const page of readAllEvents(context.store.log, fromPosition + 1, false)) {
     const tombstone = page.find(isTombstone);
     if (tombstone === undefined) continue;
     sendEvent(context, tombstone);
@@ -109,8 +108,7 @@ async function followLog(context: ReadContext): Promise<void> {
     const recentEvents = store.recentEvents.findAfter(lastPosition);
     if (recentEvents === undefined) {
       isLive = false;
-      const range = { fromPosition: lastPosition, isInclusive: false, isBackwards: false };
-      for await (const page of readAllEvents(store.log, range)) {
+      for await (const page of readAllEvents(store.log, lastPosition + 1, false)) {
         await sendEvents(page);
         if (writer.isClosed) return;
       }

@@ -7,21 +7,13 @@
  */
 import { NO_STREAM } from "../model/append-rules.ts";
 import { decodeProposedEvent, readStreamName } from "../model/record.ts";
-import { getOriginalStream, parseMetadata, type StreamState } from "../model/stream-metadata.ts";
+import { getOriginalStream, NO_EFFECT, parseMetadata, type StreamState } from "../model/stream-metadata.ts";
 import type { StoredRecord } from "./log-format.ts";
 
 const TOMBSTONE_MARK = 0xffff_ffff;
 
 /** Effect of metadata and deletions on reads of a stream. */
 type StreamEffect = Omit<StreamState, "lastRevision">;
-
-const NO_EFFECT: StreamEffect = {
-  isTombstoned: false,
-  isSoftDeleted: false,
-  truncateBefore: 0,
-  maxCount: 0,
-  maxAgeSeconds: 0,
-};
 
 interface StreamEntry {
   /** Ordinal of the stream's newest event. Undefined if the stream has only metadata or a tombstone. */
@@ -87,7 +79,7 @@ export class LogIndex {
   }
 
   #getEntry(stream: string): StreamEntry {
-    return this.#streams.get(stream) ?? { newestOrdinal: undefined, effect: NO_EFFECT };
+    return this.#streams.get(stream) ?? { newestOrdinal: undefined, effect: { ...NO_EFFECT, isTombstoned: false } };
   }
 
   getPosition(ordinal: number): number {

@@ -24,12 +24,6 @@ export interface CommittedLog {
   readonly checksumSeed: number;
 }
 
-interface PositionRange {
-  readonly fromPosition: number;
-  readonly isInclusive: boolean;
-  readonly isBackwards: boolean;
-}
-
 interface DiskRead {
   /** Ordinals of the events in ascending order. They need not be consecutive. */
   readonly ordinals: number[];
@@ -38,15 +32,18 @@ interface DiskRead {
 }
 
 /**
- * Reads the events of all streams in pages, starting at a position. A forward read ends with the event that was the
- * newest when the read started.
+ * Reads the events of all streams in pages, starting at a position. A forward read includes the event at this position,
+ * and ends with the event that was the newest when the read started. A backward read starts before the position.
  *
  * @throws LogDamagedError if an event of the next page is damaged
  */
-export async function* readAllEvents(log: CommittedLog, range: PositionRange): AsyncGenerator<LogEvent[]> {
+export async function* readAllEvents(
+  log: CommittedLog,
+  fromPosition: number,
+  isBackwards: boolean,
+): AsyncGenerator<LogEvent[]> {
   const { index } = log;
-  const { fromPosition, isInclusive, isBackwards } = range;
-  const bound = index.findOrdinalFrom(isInclusive === isBackwards ? fromPosition + 1 : fromPosition);
+  const bound = index.findOrdinalFrom(fromPosition);
   const [first, count] = isBackwards ? [0, bound] : [bound, index.eventCount - bound];
   yield* readPages(log, count, isBackwards, (start, end) =>
     Array.from({ length: end - start }, (_, offset) => first + start + offset),

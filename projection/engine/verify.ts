@@ -71,9 +71,7 @@ export async function verify(options: VerifyOptions, signal: AbortSignal) {
   });
 }
 
-/**
- * Copies the read models. Also creates empty tables, into which the log is folded, with the same quarantined streams.
- */
+/** Copies the read models. Also creates empty tables for a second fold of the log, and copies the quarantined streams. */
 async function copyTables(connection: pg.ClientBase, models: readonly AnyReadModel[]) {
   // Rows and checkpoint must come from one snapshot.
   await connection.query("BEGIN ISOLATION LEVEL REPEATABLE READ");

@@ -44,8 +44,8 @@ export function createProjectionWork(
 }
 
 /**
- * Returns true if a data key cannot be used, usually because the master key is missing. Such an event is not
- * quarantined. Returns false if an operator has confirmed the event's type.
+ * Returns true if an event cannot be decrypted, usually because the master key is missing. The projectors then stop
+ * instead of quarantining the event's stream. After an operator has confirmed the event's type, returns false.
  */
 function isKeyFailure({ confirmedTypes }: ProjectionRun, error: unknown): boolean {
   if (!(error instanceof ProjectionError) || !(error.cause instanceof DataKeyError)) return false;

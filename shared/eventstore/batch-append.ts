@@ -26,7 +26,7 @@ const PAUSE_MS = 60_000;
 /** Times at which connections may have shared calls again, from `performance.now()`. */
 const pauseEnds = new WeakMap<StreamsClient, number>();
 
-/** The call that the next appends of a connection share. The client has one gRPC client for each connection. */
+/** The current shared call of each connection. A `StreamsClient` stands for one connection of the client. */
 const currentCalls = new WeakMap<StreamsClient, SharedCall>();
 
 /**

@@ -20,9 +20,9 @@ export interface Work<Item> {
   /** Handles all items together, or none. May be called again with the same items, because a response can be lost. */
   handle(items: readonly Item[]): Promise<void>;
   /**
-   * Handles an item that the loop must skip, because the item fails although the servers respond.
+   * Called for an item that fails although the servers respond. Records the item, so that the loop can skip it.
    *
-   * @throws the error if the loop must stop at the item
+   * @throws an error to stop the loop instead
    */
   setAside(item: Item, error: unknown): Promise<void> | void;
   /**

@@ -22,7 +22,7 @@ import { requireNotReady, requireStatus, requireText } from "./processes.ts";
 
 const LOAD_PAUSE_MS = 1_000;
 
-/** Number of portal users. Each sends this number of reads at a time, because one user gets at most half of the pool. */
+/** Number of portal users. One user alone can occupy at most half of the connection pool. */
 const USERS = 3;
 const READS_PER_USER = 15;
 

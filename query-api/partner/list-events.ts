@@ -43,9 +43,9 @@ const IS_VISIBLE_SQL = `e.clinic_id = i.clinic_id AND e.type IS NOT NULL
          WHERE w.endpoint_id = e.endpoint_id AND w.application_id = $1::uuid)))))`;
 
 /**
- * SQL for a JSON array of the quarantines that can hide events from the reader. A quarantined installation has no row, so
- * those of all applications are selected, with their names. Endpoints without a clinic are excluded, because the feed of
- * an application does not contain their events.
+ * SQL for a JSON array of the quarantined streams that can hide events from the reader. An installation whose stream is
+ * quarantined may have no row, so the array contains the installations of all applications, with their stream names.
+ * Endpoints without a clinic are excluded, because the feed of an application does not contain their events.
  */
 const QUARANTINES_SQL = `(SELECT coalesce(json_agg(DISTINCT jsonb_build_object('clinicId', q.clinic_id,
       'installation', CASE WHEN q.stream LIKE '${INSTALLATION}%' THEN q.stream END)), '[]')

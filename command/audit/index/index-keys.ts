@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 
-/** A UUID, except those that have the form of a purpose key. */
+/** Matches UUIDs in lower case, but not the keys of {@link toPurposeKey}. */
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-(?!0[0-9a-f]{3}-f)[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /**

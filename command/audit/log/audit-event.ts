@@ -49,8 +49,9 @@ export function toLogEvent(event: StoredEvent, position = event.position?.commit
 }
 
 /**
- * Converts a stored event to the form for auditors, without validation. `problem` is always absent. The parameters are
- * those of {@link toLogEvent}.
+ * Converts a stored event to the form for auditors, without validation. `problem` is always absent.
+ *
+ * @param position log position of the event
  */
 export function toAuditEvent(event: StoredEvent, position = event.position?.commit): AuditEvent {
   const { namedMetadata, otherMetadata } = separateMetadata(toAuditableValue(event.metadata));

@@ -14,7 +14,7 @@ export interface ExpectedAlert {
 }
 
 export interface Scenario {
-  /** What `create` does, as a sentence for the report. */
+  /** Sentence for the report that describes the condition which `create` causes. */
   cause: string;
   alerts: ExpectedAlert[];
   create(): Promise<void>;
